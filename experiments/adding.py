@@ -9,7 +9,6 @@ Published (single runs): test mean squared error 0.003 after 14,500 updates, for
 
 from dataclasses import replace
 
-from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -37,7 +36,6 @@ EXPERIMENT = Experiment(
     name="adding",
     about="Add the two numbers that are marked in a long sequence.",
     reproduces="Miceli Barone 2018, section 3.2 and Figure 2, middle right",
-    costs=costs_of("adding"),
     presets={
         "quick": Preset(QUICK, "LRD-GRU 64/8, T = 50"),
         "paper": Preset(PAPER, "LRD-GRU 128/24, T = 750"),

@@ -20,7 +20,6 @@ those of 1,000 units.
 
 from dataclasses import replace
 
-from experiments import costs_of
 from experiments.variable_computation import FALLING, network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -79,7 +78,6 @@ EXPERIMENT = Experiment(
     subcommands=COMMANDS,
     about="Predict each bit of a text; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
-    costs=costs_of("bit_lm"),
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on bits of Python's documentation, no download", compare=True),
         "paper": _preset(FULL),

@@ -34,7 +34,6 @@ updates. Its Adam has the constant in another place (`--optim.recipe char_lm_ori
 from dataclasses import replace
 from typing import Any
 
-from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
@@ -104,7 +103,6 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each character of a text from the characters before it.",
     reproduces="Miceli Barone 2018, Table 2",
-    costs=costs_of("char_lm"),
     presets={
         "quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU on Python's documentation, no download", compare=True),
         "paper": _row(1000, 64),

@@ -15,7 +15,6 @@ its own vector if it occurs at least twice in the training split, which is the d
 from dataclasses import replace
 from typing import Any
 
-from experiments import costs_of
 from experiments.variable_computation import EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -56,7 +55,6 @@ EXPERIMENT: Experiment[Any] = Experiment(
     name="conditional",
     about="Predict each character, or bit, of a text with a second level that steps once for each word, or character.",
     reproduces="Jernite et al. 2017, Table 3 (the CRNN)",
-    costs=costs_of("conditional"),
     presets={
         "quick": Preset(QUICK, "CRNN and LRD-CRNN on characters of Python's documentation, no download", compare=True),
         "quick-bits": Preset(QUICK_BITS, "CRNN 100-100 on bits of Python's documentation, no download"),

@@ -14,11 +14,9 @@ limit that the paper does not name.
 """
 
 import dataclasses
-from typing import Any
 
-from experiments import costs_of
 from lrpt.cli.command import main
-from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset, sized_variants
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
@@ -63,14 +61,7 @@ EQUAL_SIZE = RunConfig(
     TrainConfig(updates=2_500, evaluate_every=250),
     CopyMemory("variable_length", lag=50, test_size=1_000),
 )
-SIZES: dict[str, dict[str, Any]] = {
-    "gru-56": {"size": 56, "parametrization": "dense"},
-    "gru-83": {"size": 83, "parametrization": "dense"},
-    "gru-128": {"size": 128, "parametrization": "dense"},
-    "lr-24": {"size": 128, "parametrization": "low_rank", "rank": 24},
-    "lrd-8": {"size": 128, "parametrization": "low_rank_plus_diagonal", "rank": 8},
-    "lrd-24": {"size": 128, "parametrization": "low_rank_plus_diagonal", "rank": 24},
-}
+SIZES = sized_variants((56, 83, 128), low_rank=(24,), diagonal=(8, 24))
 """Dense GRUs of three widths. The smaller two have about as many parameters as GRUs of width 128 and rank 8 or 24."""
 
 WIDE_STATE = RunConfig(
@@ -79,14 +70,7 @@ WIDE_STATE = RunConfig(
     TrainConfig(updates=3_000, evaluate_every=250),
     CopyMemory("fixed", lag=1, test_size=2_000),
 )
-WIDTHS: dict[str, dict[str, Any]] = {
-    "gru-32": {"size": 32, "parametrization": "dense"},
-    "gru-38": {"size": 38, "parametrization": "dense"},
-    "gru-64": {"size": 64, "parametrization": "dense"},
-    "lr-4": {"size": 64, "parametrization": "low_rank", "rank": 4},
-    "lrd-4": {"size": 64, "parametrization": "low_rank_plus_diagonal", "rank": 4},
-    "lrd-8": {"size": 64, "parametrization": "low_rank_plus_diagonal", "rank": 8},
-}
+WIDTHS = sized_variants((32, 38, 64), low_rank=(4,), diagonal=(4, 8))
 """Dense GRUs of three widths. The smaller two have about as many parameters as GRUs of width 64 and rank 4 or 8."""
 
 WIDE_CLOSING = """
@@ -118,7 +102,6 @@ EXPERIMENT = Experiment(
     name="copy_memory",
     about="Repeat, after a lag, the symbols that were seen at the start.",
     reproduces="Miceli Barone 2018, section 3.1 and Figure 2, top and middle left",
-    costs=costs_of("copy_memory"),
     presets={
         "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10"),
         "wide-state": Preset(

@@ -196,10 +196,10 @@ def entries(known: Mapping[str, Runs], measured: Mapping[str, float]) -> dict[st
 
 
 def measure_each(wanted: Sequence[Runs], costs: Costs, limit: float, console: Console) -> dict[str, str]:
-    """Measure presets. Return by name why one was not measured, or an empty string.
+    """Measure presets. Return by name why a preset was not measured, or an empty string if it was.
 
-    All presets with updates of at most `limit` seconds by the estimate are measured. Of those with longer updates, each experiment has a
-    ladder: presets with updates that are `STEP` times as long as those of the last one that was measured, up to `LONGEST` seconds.
+    Measure all presets whose updates take at most `limit` seconds by the estimate. Among longer ones, measure a ladder of presets for each
+    experiment: updates of each are `STEP` times as long as those of the one before, up to `LONGEST` seconds.
     """
     reasons, last = {}, dict.fromkeys((one.experiment for one in wanted), 0.0)
     for number, one in enumerate(sorted(wanted, key=lambda one: one.longest), 1):

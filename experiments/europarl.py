@@ -19,7 +19,6 @@ Guidance names symbols by number. In these texts 0 is the line end and 2 the bla
 from dataclasses import replace
 from typing import Any
 
-from experiments import costs_of
 from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -72,7 +71,6 @@ EXPERIMENT = Experiment(
     subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text, with a schedule that is learnt, or guided to white spaces.",
     reproduces="Jernite et al. 2017, section 5.2.2 and Figure 4 (by experiments.efficiency)",
-    costs=costs_of("europarl"),
     presets={
         "quick": Preset(QUICK, "learnt and guided VCRNN, RNN, on Python's documentation, no download", compare=True),
         "paper": _preset("cs"),

@@ -21,7 +21,6 @@ Evaluations follow each epoch. Presets follow the paper. lowrank-highwaynetwork 
 
 from dataclasses import replace
 
-from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.networks.configuration import TiedStorageConfig
@@ -49,7 +48,6 @@ EXPERIMENT = Experiment(
     name="highway_mnist",
     about="Say which digit an image shows, from all pixels at once and in no order.",
     reproduces="Miceli Barone 2016, appendix A.1",
-    costs=costs_of("highway_mnist"),
     presets={
         "quick": Preset(QUICK, "Highway, LR- and LRD-Highway 5x128 on 8x8 digits, no download", compare=True),
         "paper": Preset(PAPER, "LR-Highway 5x1024/256 on MNIST"),

@@ -19,7 +19,6 @@ validation loss.
 
 from dataclasses import replace
 
-from experiments import costs_of
 from experiments.variable_computation import network
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -63,7 +62,6 @@ EXPERIMENT = Experiment(
     **OF_TUNES,
     about="Predict each note of a melody; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
-    costs=costs_of("music"),
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on melodies drawn at random, no download", compare=True),
         "paper": _preset(MODEL),

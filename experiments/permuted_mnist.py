@@ -9,11 +9,8 @@ accuracy is the best of any evaluation, and the test accuracy is that of another
 updates; the log of the LR-GRU 128/24 has 325,801.
 """
 
-from typing import Any
-
-from experiments import costs_of
 from lrpt.cli.command import main
-from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.experiment import Experiment, Preset, sized_variants
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
@@ -34,26 +31,13 @@ PAPER = RunConfig(
     PermutedImages("mnist"),
 )
 
-
-def _structured(kind: str, rank: int) -> dict[str, Any]:
-    return {"size": 128, "parametrization": kind, "rank": rank}
-
-
-SIZES: dict[str, dict[str, Any]] = {
-    "gru-34": {"size": 34, "parametrization": "dense"},
-    "gru-51": {"size": 51, "parametrization": "dense"},
-    "gru-128": {"size": 128, "parametrization": "dense"},
-    "lr-8": _structured("low_rank", 8),
-    "lrd-2": _structured("low_rank_plus_diagonal", 2),
-    "lrd-8": _structured("low_rank_plus_diagonal", 8),
-}
+SIZES = sized_variants((34, 51, 128), low_rank=(8,), diagonal=(2, 8))
 """Dense GRUs of three widths. The smaller two have about as many parameters as GRUs of width 128 and rank 2 or 8."""
 
 EXPERIMENT = Experiment(
     name="permuted_mnist",
     about="Say which digit an image shows that is read one pixel a step, in a fixed random order.",
     reproduces="Miceli Barone 2018, Table 1",
-    costs=costs_of("permuted_mnist"),
     presets={
         "quick": Preset(
             QUICK,

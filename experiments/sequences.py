@@ -5,7 +5,6 @@ python -m experiments.sequences --data.file mine.npz     arrays inputs, targets,
 python -m experiments.sequences --data.file mine.csv     columns sequence, target and features, a row for each step
 """
 
-from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -25,7 +24,6 @@ EXPERIMENT = Experiment(
     name="sequences",
     about="Predict the label of a sequence: your own data from one .npz or CSV file.",
     reproduces="nothing; for your data",
-    costs=costs_of("sequences"),
     presets={"quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU of width 64, no download", compare=True)},
     variants=GRU_VARIANTS,
     closing="""

@@ -34,7 +34,6 @@ end after twelve epochs at one learning rate; the presets annealed and annealed-
 from dataclasses import replace
 from typing import Any
 
-from experiments import costs_of
 from experiments.wiki import EPOCH as TEXT8_EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -151,7 +150,6 @@ EXPERIMENT = Experiment(
     subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
-    costs=costs_of("variable_computation"),
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation, no download", compare=True),
         "paper": _preset(PAPER, FULL),

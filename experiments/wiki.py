@@ -29,7 +29,6 @@ The state is carried through validation and test parts in 128 streams. The autho
 
 from dataclasses import replace
 
-from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
@@ -99,7 +98,6 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each byte of a text of Wikipedia from the bytes before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
-    costs=costs_of("wiki"),
     presets={
         "quick": Preset(QUICK, "RHN of depth 3, 128 units, on Python's documentation, no download"),
         "paper": _of_size("enwik8", 10, 1500),

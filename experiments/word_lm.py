@@ -40,7 +40,6 @@ as does `score`.
 
 from dataclasses import replace
 
-from experiments import costs_of
 from experiments.parameter_table.rows import PTB_WIDTHS
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
@@ -152,7 +151,6 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each word of a text from the words before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
-    costs=costs_of("word_lm"),
     presets={
         "quick": Preset(QUICK, "RHN of depth 3, 128 units, tied, on Python's documentation, no download"),
         "paper": _of_depth(10, tied=True),

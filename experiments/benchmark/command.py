@@ -67,10 +67,10 @@ class Options:
         check_at_least(1, self, "rounds")
 
     def chosen(self) -> Self:
-        """Return the options with what `quick` leaves of workloads, contenders and rounds.
+        """Return the options, with fewer workloads, contenders and rounds if `quick` is set.
 
         Raises:
-          UsageError: it leaves no workload, or no contender.
+          UsageError: no workload or no contender is left.
         """
         if not self.quick:
             return self

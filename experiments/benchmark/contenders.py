@@ -218,36 +218,40 @@ def is_gru(workload: Workload) -> bool:
     return workload.model.cell.startswith("gru")
 
 
-def _ours(about: str, network: Build = lrpt_network("fast"), flags: tuple[str, ...] = (WIDE,), **how: int) -> Contender:  # noqa: B008
-    return Contender(about, partial(jax_contender, network, **how), flags)
-
-
 PLAIN = lrpt_network("plain", pack="never", unroll=1)
+FAST = lrpt_network("fast")
 KERNEL = lrpt_network("kernel", pack="never")
+Fits = Callable[[Workload], bool]
+
+
+def _on_any(about: str, network: Build = FAST, flags: tuple[str, ...] = (WIDE,), fits: Fits = always, **how: int) -> Contender:
+    return Contender(about, partial(jax_contender, network, **how), flags, fits=fits)
+
+
+def _on_gpu(about: str, network: Build, flags: tuple[str, ...] = (), fits: Fits = always, **how: int) -> Contender:
+    return replace(_on_any(about, network, flags, fits, **how), accelerated=True)
+
 
 NO_GRAPHS = "--xla_gpu_enable_command_buffer="
 LOOP_GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE"
 
 CONTENDERS = {
-    "plain": _ours("lax.scan and reverse mode, XLA's default flags", PLAIN, flags=()),
-    "plain-multi-update": _ours(f"the same, {UPDATES} updates per call", PLAIN, flags=(), updates=UPDATES),
-    "checkpoint": _ours("chunks recomputed by jax.checkpoint", lrpt_network("checkpoint")),
-    "fast": _ours("the fast loop"),
-    "fast-multi-update": _ours(f"the fast loop, {UPDATES} updates per call", updates=UPDATES),
-    "fast-2-devices": _ours("the fast loop, batch split over two CPU devices", flags=(WIDE, TWO), shards=2),
-    "fast-2-devices-multi-update": _ours(
+    "plain": _on_any("lax.scan and reverse mode, XLA's default flags", PLAIN, flags=()),
+    "plain-multi-update": _on_any(f"the same, {UPDATES} updates per call", PLAIN, flags=(), updates=UPDATES),
+    "checkpoint": _on_any("chunks recomputed by jax.checkpoint", lrpt_network("checkpoint")),
+    "fast": _on_any("the fast loop"),
+    "fast-multi-update": _on_any(f"the fast loop, {UPDATES} updates per call", updates=UPDATES),
+    "fast-2-devices": _on_any("the fast loop, batch split over two CPU devices", flags=(WIDE, TWO), shards=2),
+    "fast-2-devices-multi-update": _on_any(
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),
-    "fast-dense": _ours("the fast loop with dense matrices", lrpt_network("fast", "dense")),
-    "fast-padded": replace(
-        _ours("the same, without packing of sentences", lrpt_network("fast", pack="never"), (WIDE, TWO), shards=2, updates=UPDATES),
-        fits=is_ragged,
+    "fast-dense": _on_any("the fast loop with dense matrices", lrpt_network("fast", "dense")),
+    "fast-padded": _on_any(
+        "the same, without packing of sentences", lrpt_network("fast", pack="never"), (WIDE, TWO), is_ragged, shards=2, updates=UPDATES
     ),
-    "fast-equal-operations": replace(_ours("the fast loop, the usual unit of equal operations", equal_operations), fits=is_variable),
-    "flax": Contender("flax.linen.RNN, dense matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
-    "flax-multi-update": Contender(
-        f"the same, {UPDATES} updates per call", partial(jax_contender, flax_network, updates=UPDATES), fits=has_flax_cell
-    ),
+    "fast-equal-operations": _on_any("the fast loop, the usual unit of equal operations", equal_operations, fits=is_variable),
+    "flax": _on_any("flax.linen.RNN, dense matrices, XLA's default flags", flax_network, (), has_flax_cell),
+    "flax-multi-update": _on_any(f"the same, {UPDATES} updates per call", flax_network, (), has_flax_cell, updates=UPDATES),
     "torch": Contender("torch.nn.GRU or LSTM, dense matrices, 1 thread", partial(torch_contender, False), threads=1, fits=has_flax_cell),
     "torch-2-threads": Contender("the same, 2 threads", partial(torch_contender, False), threads=2, fits=has_flax_cell),
     "torch-low-rank": Contender(
@@ -255,17 +259,12 @@ CONTENDERS = {
     ),
 }
 
-
-def _on_gpu(about: str, network: Build, flags: tuple[str, ...] = (), fits: Callable[[Workload], bool] = always, **how: int) -> Contender:
-    return Contender(about, partial(jax_contender, network, **how), flags, fits=fits, accelerated=True)
-
-
 CONTENDERS |= {
     "plain-no-graphs": _on_gpu("`plain` without command buffers", PLAIN, (NO_GRAPHS,)),
     "plain-loop-graphs": _on_gpu("`plain`, its loops in command buffers", PLAIN, (LOOP_GRAPHS,)),
     "checkpoint-loop-graphs": _on_gpu("`checkpoint`, its loops in command buffers", lrpt_network("checkpoint"), (LOOP_GRAPHS,)),
-    "fast-no-graphs": _on_gpu("`fast` without command buffers", lrpt_network("fast"), (NO_GRAPHS,)),
-    "fast-loop-graphs": _on_gpu("`fast`, its loops in command buffers", lrpt_network("fast"), (LOOP_GRAPHS,)),
+    "fast-no-graphs": _on_gpu("`fast` without command buffers", FAST, (NO_GRAPHS,)),
+    "fast-loop-graphs": _on_gpu("`fast`, its loops in command buffers", FAST, (LOOP_GRAPHS,)),
     "plain-unrolled": _on_gpu("`plain`, several steps in an iteration", lrpt_network("plain", pack="never")),
     "fast-not-unrolled": _on_gpu("`fast`, one step in an iteration", lrpt_network("fast", unroll=1)),
     "fast-chunk-112": _on_gpu("`fast` with chunks of 112 steps", lrpt_network("fast", chunk=112)),
@@ -282,7 +281,7 @@ def _stacked(models: int) -> dict[str, Contender]:
     how = f"{models} models stacked, time for one"
     return {
         f"plain-{models}-models": _on_gpu(f"`plain`, {how}", PLAIN, models=models),
-        f"fast-{models}-models": _on_gpu(f"`fast`, {how}", lrpt_network("fast"), models=models),
+        f"fast-{models}-models": _on_gpu(f"`fast`, {how}", FAST, models=models),
         f"flax-{models}-models": _on_gpu(f"`flax`, {how}", flax_network, fits=has_flax_cell, models=models),
         f"kernel-{models}-models": _on_gpu(f"`kernel`, {how}", KERNEL, fits=fits_kernel, models=models),
     }

@@ -155,8 +155,8 @@ def at_time(frame: Frame, kind: str, widths: Sequence[int], measure: Callable[[M
 def _search(sizes: Sequence[Size], measured: list[Size], measure: Callable[[Size], float]) -> None:
     """Measure sizes, in ascending order of their widths, until one is close, and append them to those that were measured before.
 
-    The search narrows an interval of widths. Its next width is the one that would be right if time were a power of the width between those
-    that were measured, and proportional to the width beyond them.
+    The search narrows an interval of widths. Its next guess assumes that time is a power of the width between two measured widths, and
+    proportional to the width outside of them.
     """
     for size in measured:
         sizes = _beyond(sizes, size)

@@ -15,7 +15,6 @@ was not read. Those of this project are: 150,000, 300,000, 600,000 and 900,000 p
 
 from dataclasses import replace
 
-from experiments import costs_of
 from experiments.jsb.swarm import BUDGETS, swarm
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -62,7 +61,6 @@ EXPERIMENT = Experiment(
     subcommands={"swarm": swarm("jsb", PAPER)},
     about="Predict which notes of a chorale sound next.",
     reproduces="Zilly et al. 2017, section 5.1 and Figure 4 (subcommand swarm)",
-    costs=costs_of("jsb"),
     presets={
         "quick": Preset(QUICK, "RHN, DT- and DT(S)-RNN of depth 4 on drawn chords, no download", compare=True),
         "paper": _preset("rhn", 6),

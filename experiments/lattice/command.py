@@ -42,7 +42,6 @@ The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the f
 
 from dataclasses import replace
 
-from experiments import costs_of
 from experiments.lattice.models import MODELS, PAPER, PTB, PUBLISHED, TEXTS, fields, sized
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
@@ -112,7 +111,6 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each character of a text with lattices of two or four layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 3 to 7",
-    costs=costs_of("lattice"),
     presets={
         "quick": Preset(QUICK, "LRU and GRU of 100,000 parameters on Python's documentation, no download", compare=True),
         **{name: _row(*arguments) for name, arguments in ROWS.items()},

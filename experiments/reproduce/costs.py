@@ -271,7 +271,7 @@ def _steps(data: Any) -> int:
 def measured(one: NamedJob) -> float | str:
     """Return the seconds of one update of a run, with its share of an evaluation, or one line on why it cannot be trained.
 
-    A process that is bound to one core of a CPU counts its processor time: what other programs take of the core is no cost of the run.
+    A process bound to one core of a CPU counts its processor time: the time that other programs take is no cost of the run.
     """
     try:
         return _timed(one.job.config, one.job.seed)

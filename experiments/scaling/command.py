@@ -194,7 +194,7 @@ def measure_growth(options: Options, console: Console) -> None:
 
 
 def paper_sheet(options: Options, console: Console) -> None:
-    """Print what the measured times make of many runs on many nodes, and of the text8 model on many hosts."""
+    """Print the estimated times of many runs on many nodes, and of the text8 model on many hosts, from measured times."""
     report = sheet.read(options.measured)
     sheet.show(report, options.many, options.nodes, options.cores, console)
     hosts(replace(options, teraflops=sheet.teraflops(report)), console)

@@ -19,6 +19,21 @@ def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
     return {name: {"parametrization": kind} for name, kind in kinds.items()}
 
 
+def sized_variants(widths: Sequence[int], low_rank: Sequence[int], diagonal: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """Return variants of a GRU: with full matrices of several widths, and with structured ones of the largest width and several ranks.
+
+    Args:
+      widths: widths with full matrices.
+      low_rank: ranks without a diagonal.
+      diagonal: ranks with a diagonal.
+    """
+    structured = ("lr", "low_rank", low_rank), ("lrd", "low_rank_plus_diagonal", diagonal)
+    return {
+        **{f"gru-{size}": {"size": size, "parametrization": "dense"} for size in widths},
+        **{f"{name}-{r}": {"size": max(widths), "parametrization": kind, "rank": r} for name, kind, ranks in structured for r in ranks},
+    }
+
+
 GRU_VARIANTS: Mapping[str, Mapping[str, Any]] = matrix_variants("gru")
 """The models of Miceli Barone 2018, by the abbreviations of the paper."""
 
@@ -114,8 +129,6 @@ class Experiment(Generic[D]):
       observes_text: returns an observer that prints text of a language model at each evaluation, for a number of symbols; None for tasks
         without text.
       ending: shows what the best run does after training; takes its directory.
-      costs: what presets cost, in words, by the names of presets: {"quick": "2 minutes on a core"}. A preset without an entry is listed
-        without a cost.
     """
 
     name: str
@@ -128,7 +141,6 @@ class Experiment(Generic[D]):
     subcommands: Mapping[str, Subcommand] = field(default_factory=dict)
     observes_text: Callable[[int, Console], Observer] | None = None
     ending: Callable[[Path, Console], None] | None = None
-    costs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def program(self) -> str:
@@ -138,13 +150,18 @@ class Experiment(Generic[D]):
         spec = sys.modules["__main__"].__spec__
         return f"python -m {spec.name.removesuffix('.__main__')}" if spec else f"python {Path(sys.argv[0]).name}"
 
+    @property
+    def costs(self) -> Mapping[str, str]:
+        """Return what presets cost, in words: {'quick': '2 minutes on a core'}. An experiment outside of `experiments` has no costs."""
+        return importlib.import_module("experiments").costs_of(self.name) if is_experiment(self.name) else {}
+
     def variants_of(self, preset: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the models that a preset compares."""
         own = self.presets[preset].variants
         return self.variants if own is None else own
 
     def listed(self, preset: str) -> str:
-        """Return what a preset trains, and what it costs where that is known."""
+        """Return what a preset trains, with its cost if it is known."""
         cost = self.costs.get(preset)
         return self.presets[preset].about + (f" [{cost}]" if cost else "")
 

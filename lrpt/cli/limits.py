@@ -87,7 +87,7 @@ OF_A_FOLDER = (".abc", ".mat")
 
 
 def file_bytes(path: Path) -> int:
-    """Return the size of a file, or of all files of a folder that a task reads; 0 for what cannot be read, which its reader names."""
+    """Return the size of a file, or of all files that a task reads from a folder. Unreadable ones count as 0; their reader names them."""
     with suppress(OSError):
         if not path.is_dir():
             return path.stat().st_size

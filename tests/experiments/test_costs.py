@@ -128,7 +128,7 @@ def test_the_words_of_lists(tool):
     assert experiments.costs_of("first")["wide"] == "12 seconds on a core"
     assert experiments.costs_of("first")["widest"].startswith("about ")
     assert experiments.costs_of("third") == {}
-    experiment = Experiment("first", "about", "a table", PRESETS["first"], {}, costs=experiments.costs_of("first"))
+    experiment = Experiment("first", "about", "a table", PRESETS["first"], {})
     text = " ".join("\n".join(listing([SimpleNamespace(EXPERIMENT=experiment, __name__="experiments.first")])).split())
     assert "wide wide [12 seconds on a core]" in text
     content = json.loads(experiments.COSTS.read_text())
@@ -345,6 +345,6 @@ def test_every_preset_has_a_cost():
     modules = (experiments.module(name) for name in experiments.names())
     held = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
     without = [f"{one.name}/{preset}" for one in held for preset in one.presets if preset not in one.costs]
-    assert not without, f"give the experiment costs=costs_of(NAME), and run: {costs.PROGRAM} --data.dir DIR --presets {' '.join(without)}"
+    assert not without, f"run: {costs.PROGRAM} --data.dir DIR --presets {' '.join(without)}"
     known = {f"{name}/{preset}" for name, presets in experiments.read_costs(experiments.COSTS)["presets"].items() for preset in presets}
     assert known == {f"{one.name}/{preset}" for one in held for preset in one.presets}, f"run: {costs.PROGRAM} --data.dir DIR"

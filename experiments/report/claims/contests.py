@@ -14,8 +14,8 @@ Lengths = tuple[RunConfig[Any], RunConfig[Any]]
 """The configurations of the two networks, which say how long each is trained."""
 
 
-class Contest(Protocol):
-    """Comparison of two runs by one metric."""
+class Compared(Protocol):
+    """Values that a relation compares: their name, their format string, and whether they depend on which evaluation was the best."""
 
     @property
     def name(self) -> str: ...
@@ -23,6 +23,11 @@ class Contest(Protocol):
     def form(self) -> str: ...
     @property
     def best(self) -> bool: ...
+
+
+class Contest(Compared, Protocol):
+    """Comparison of two runs by one metric."""
+
     def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair: ...
 
 
@@ -43,9 +48,9 @@ def diverged(config: RunConfig[Any], run: Record) -> bool:
 
 
 def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | None:
-    """Return the outcome if at least one of two runs diverged: the one that did not is better. None if neither did.
+    """Return the outcome if at least one of two runs diverged: the other one is better. Return None if neither diverged.
 
-    A run that has not come as far as the other one diverged may still diverge earlier, so that nobody is ahead.
+    Nobody is ahead if the other run is unfinished and has not reached the update of the divergence, because it may still diverge earlier.
     """
     lost = diverged(lengths[0], better), diverged(lengths[1], worse)
     if not any(lost):
@@ -114,7 +119,7 @@ class Final:
 
 @dataclass(frozen=True)
 class Alike(Final):
-    """The same metric, which the paper calls equal. The advantage is by how much less than a tolerance the two values differ.
+    """A metric whose two values the paper calls equal. The advantage is a tolerance minus their difference.
 
     A network that diverged is not equal to one that did not. For versions at published size: gains of the last evaluation say nothing here.
 
@@ -219,9 +224,9 @@ class First:
 
 @dataclass(frozen=True)
 class EndsAbove(AlsoUnfinished):
-    """Comparison by whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
+    """Comparison by whether the last validation metric of a run is above a level (1) or not (0, which is better).
 
-    Nothing is said of two runs that are both above it, or both not.
+    Two runs that are both above the level decide nothing, and neither do two runs that are not.
 
     Attributes:
       name: the metric and the level.
@@ -238,7 +243,7 @@ class EndsAbove(AlsoUnfinished):
     best: bool = False
 
     def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
-        """Compare the last metrics of both. Of a run that ended by a rule of its own, the last one counts, so there is no common update."""
+        """Compare the last metrics of both runs, at whichever updates: a run may have ended by a rule of its own."""
         values = better.last(self.score), worse.last(self.score)
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
@@ -251,8 +256,8 @@ class EndsAbove(AlsoUnfinished):
 class Recoveries(AlsoUnfinished):
     """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
 
-    Nothing is said of two runs that needed none. Neither is anything said of a run whose recipe does not recover: it counts no such
-    gradients, and a gradient whose norm overflows does not make it diverge, because clipping by norm scales it to zero.
+    Two runs without recoveries decide nothing. Neither does a run whose recipe does not recover, because it counts no such gradients. It
+    does not diverge if the norm of a gradient overflows, because clipping by norm scales the gradient to zero.
     """
 
     name: str = "recoveries from gradients that are not finite"

@@ -108,10 +108,11 @@ class JudgedRelation:
 def amount(found: Difference, form: str, bounded: bool = False) -> str:
     """Return a mean difference without its sign, and its error, such as '7.5 ± 2.1'. Differences of percentages are in points.
 
-    A bound has no error: the spread of values at a cap says nothing of that of the true ones.
+    A bound has no error: the spread of values at a cap says nothing about the spread of the true values.
     """
     error = "" if bounded or np.isinf(found.error) else f" ± {form.format(found.error)}"
-    return f"{form.format(abs(found.mean))}{error}".replace("%", "") + " points" * form.endswith("%}")
+    said = f"{form.format(abs(found.mean))}{error}".replace("%", "")
+    return f"{said} points" if form.endswith("%}") else said
 
 
 def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:
@@ -131,7 +132,7 @@ def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:
 class Judged:
     """A paper and the verdicts on all its claims."""
 
-    paper: Paper
+    paper: "Paper[Judged]"
     evidence: Evidence
 
     @cached_property
@@ -253,7 +254,7 @@ KINDS = tuple(
 
 
 def summarize(observed: Sequence[Observation], form: str, event: bool = False) -> str:
-    """Return '29,000 ± 4,583', 'mean of 2 of 3 seeds' where some have no figure, and 'at least' where one is at a cap."""
+    """Return mean and deviation: '29,000 ± 4,583'. Add 'mean of 2 of 3 seeds' if some have no value, and 'at least' if one is at a cap."""
     known = [o.value for o in observed if o.value is not None]
     if not observed:
         return NONE

@@ -82,7 +82,7 @@ def _with_rate(own: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "optim.learning_rate": recipe.learning_rate if recipe is not None and rate is None else rate}
 
 
-def _equal(name: str, wanted: Any, found: Any) -> bool:
+def _equal(name: str, wanted: object, found: object) -> bool:
     """Paths of one machine are not kept, so that a file equals any other."""
     return (wanted is None) == (found is None) if name == "data.file" else wanted == found
 
@@ -90,12 +90,11 @@ def _equal(name: str, wanted: Any, found: Any) -> bool:
 def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
     """Return the runs of a configuration by seed.
 
-    Several runs of a seed differ in how long they were to train, and by rounding. Which one counts must not depend on how they ended. So it
-    is one of those that trained as long as the configuration says: the one that was told to train exactly so long, otherwise the one that
-    was told to train the shortest, so that seeds and models are compared after the same number of updates. If none trained so long, it is
-    the one that went furthest.
+    A seed may have several runs, which differ in their configured length and by rounding. The choice must not depend on how they ended.
+    Runs that trained as long as the configuration says come first: the one configured for exactly this length, otherwise the one configured
+    for the fewest updates. Seeds and models are then compared after the same number of updates. If no run is that long, the longest one
+    counts.
     """
-
     wanted = Wanted(config, best)
 
     def suitability(run: Record) -> tuple[bool, bool, int]:
@@ -117,7 +116,7 @@ def differences(ours: RunConfig[Any], published: RunConfig[Any]) -> str:
     return ", ".join([*said, *([f"{others} other settings" if others > 1 else "1 other setting"] if others else [])])
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -144,5 +143,5 @@ EARLY = 0.1
 
 
 def has_only_begun(updates: int, length: int) -> bool:
-    """Return whether so few of the updates that a claim asks for were made that a value or an ordering says nothing."""
+    """Return whether a run has made less than a tenth of its claim's updates, too few for a value or an ordering."""
     return updates < EARLY * length

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from experiments.report.claims.relations import Relation
 from experiments.report.claims.rows import Evidence, Network, Row
@@ -88,8 +88,11 @@ class Takeaway:
         return "\n".join([self.text, *(f"    - {item}" for item in self.details if item)])
 
 
+J = TypeVar("J")
+
+
 @dataclass(frozen=True)
-class Paper:
+class Paper(Generic[J]):
     """Everything that is claimed by one paper (or by two papers that share their experiments).
 
     Attributes:
@@ -115,7 +118,7 @@ class Paper:
     plots: tuple[Plot, ...]
     telling: str
     caption: str
-    takeaways: Callable[[Any], Sequence[Takeaway]]
+    takeaways: Callable[[J], Sequence[Takeaway]]
     remarks: Callable[[Evidence], Sequence[str]] = lambda evidence: ()
 
     @cached_property

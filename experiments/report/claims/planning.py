@@ -32,7 +32,7 @@ def needs(papers: Sequence[Paper], seeds: Sequence[int] = SEEDS, scale: Scale = 
 
 
 def distinct_runs(needed: Sequence[Need]) -> dict[Planned, list[str]]:
-    """Return every run once, with the claims that it bears on: seeds of one command are one entry."""
+    """Return every run once, with the claims that need it. All seeds of a command are one entry."""
     by_command: dict[tuple[str, str], list[tuple[Planned, Need]]] = {}
     for need in needed:
         for planned in need.runs:

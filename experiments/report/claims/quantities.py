@@ -20,8 +20,8 @@ def is_solved(loss: float) -> bool:
 
 def solved(published: str = "", criterion: Criterion | None = None, settled_by: int | None = None) -> Quantity:
     """Count the updates until the first evaluation with test cross-entropy below 1e-3."""
-    read = lambda run: run.first("loss", is_solved)  # noqa: E731
-    return Quantity("updates until test cross-entropy < 1e-3", read, "{:,.0f}", published, criterion, settled_by, event=True)
+    name = "updates until test cross-entropy < 1e-3"
+    return Quantity(name, lambda run: run.first("loss", is_solved), "{:,.0f}", published, criterion, settled_by, event=True)
 
 
 def solved_before(update: int) -> Quantity:
@@ -56,14 +56,21 @@ ALMOST = 0.999
 
 def almost_perfect(update: int) -> Quantity:
     """Count the updates until test accuracy is almost perfect, and expect fewer than published."""
-    read = lambda run: run.first("accuracy", lambda accuracy: accuracy >= ALMOST)  # noqa: E731
-    return Quantity(f"updates until test accuracy of {ALMOST:.1%}", read, "{:,.0f}", f"< {update:,}", before(update), update, event=True)
+    name = f"updates until test accuracy of {ALMOST:.1%}"
+    return Quantity(name, _first_almost_perfect, "{:,.0f}", f"< {update:,}", before(update), update, event=True)
+
+
+def _first_almost_perfect(run: Record) -> int | None:
+    return run.first("accuracy", lambda accuracy: accuracy >= ALMOST)
 
 
 def recoveries() -> Quantity:
     """Count the recoveries from non-finite gradients over the whole run."""
-    read = lambda run: max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)  # noqa: E731
-    return Quantity("recoveries from NaN", read, "{:.1f}")
+    return Quantity("recoveries from NaN", _recoveries, "{:.1f}")
+
+
+def _recoveries(run: Record) -> int | None:
+    return max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)
 
 
 def all_overflow() -> Quantity:
@@ -72,7 +79,7 @@ def all_overflow() -> Quantity:
 
 
 def overflows_from(run: Record) -> int | None:
-    """Return the update of the first training metrics from which on no gradient has a finite norm; None if the last ones have one."""
+    """Return the update from which on no logged gradient has a finite norm; None if the last one has."""
     lines = run.training()
     stuck = list(itertools.takewhile(lambda line: not math.isfinite(line.get("gradient_norm", 0)), reversed(lines)))
     return stuck[-1]["update"] if stuck else None
@@ -85,7 +92,10 @@ def last_loss() -> Quantity:
 
 def error_after(update: int, published: float, decimals: int) -> Quantity:
     """Read the test squared error after `update` updates."""
-    read = lambda run: run.up_to("loss", update) if run.updates >= update else None  # noqa: E731
+
+    def read(run: Record) -> float | None:
+        return run.up_to("loss", update) if run.updates >= update else None
+
     criterion = at_most(published, decimals)
     return Quantity(f"test MSE after {update:,} updates", read, "{:.4f}", f"{published:.{decimals}f}", criterion, update)
 
@@ -98,7 +108,10 @@ def from_test(name: str, score: str, published: float, decimals: int, criterion:
 
 def lowest(name: str, score: str, published: float, decimals: int) -> Quantity:
     """Read the lowest value of a validation metric, and expect at most the published value."""
-    read = lambda run: min(run.selectable(score).values(), default=None)  # noqa: E731
+
+    def read(run: Record) -> float | None:
+        return min(run.selectable(score).values(), default=None)
+
     return Quantity(name, read, f"{{:.{decimals}f}}", f"{published:.{decimals}f}", at_most(published, decimals), best=True)
 
 
@@ -116,7 +129,7 @@ def exceeds(name: str, published: float) -> Quantity:
 
 
 def no_more_than(name: str, published: float) -> Quantity:
-    """Read the test accuracy, and expect at most that of a published model of other authors."""
+    """Read the test accuracy, and expect at most the accuracy of a published model of other authors."""
     criterion = Criterion(lambda value: value is not None and value <= published / 100)
     return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"at most {published:.1f}%", criterion, best=True, ordering=True)
 
@@ -143,14 +156,14 @@ def equivalent_size(published: int | None, claimed: bool = False) -> Quantity:
 
     Args:
       published: as printed; None if it is not.
-      claimed: whether ours is expected to be within a tenth of it. That of a unit which always updates its whole state follows from its
-        size, so that there is nothing to expect.
+      claimed: whether to expect ours within a tenth of it. The equivalent size of a unit that always updates its whole state follows from
+        its width, which leaves nothing to expect.
     """
     text = "" if published is None else f"{published:,}"
-    read = lambda run: run.tested("paper_equivalent_size")  # noqa: E731
+    quantity = Quantity("RNN-d", lambda run: run.tested("paper_equivalent_size"), "{:.0f}", best=True)
     if published is None or not claimed:
-        return Quantity("RNN-d", read, "{:.0f}", shown=text, best=True)
-    return Quantity("RNN-d", read, "{:.0f}", text, near(published, published / 10), best=True)
+        return replace(quantity, shown=text)
+    return replace(quantity, published=text, criterion=near(published, published / 10))
 
 
 def mean_share() -> Quantity:
@@ -159,7 +172,7 @@ def mean_share() -> Quantity:
 
 
 def autocorrelation(lag: int) -> Quantity:
-    """Read the autocorrelation of m at a lag, such as the length of a character in bits, over the steps that give that of the bits."""
+    """Read the autocorrelation of m at a lag, such as the length of a character in bits, over the same steps as for the bits."""
     return analysed(f"autocorrelation of m at lag {lag}", "{:+.2f}", "schedule", "autocorrelation", str(lag))
 
 
@@ -170,8 +183,7 @@ def mean_of_m(published: float, *names: str) -> Quantity:
       published: as printed.
       names: keys of the group, such as 'notes', 'kind', 'bar'.
     """
-    read = lambda run: run.analysed(*names, "0")  # noqa: E731
-    return Quantity("mean m", read, "{:.2f}", f"{published:.2f}", near(published, 0.1), best=True)
+    return replace(analysed("mean m", "{:.2f}", *names, "0"), published=f"{published:.2f}", criterion=near(published, 0.1))
 
 
 def analysed(name: str, form: str, *names: str) -> Quantity:

@@ -3,20 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from experiments.report.claims.contests import Contest, Final, diverged
+from experiments.report.claims.contests import Compared, Contest, Final, diverged
 from experiments.report.claims.matching import excess, has_only_begun, is_over
 from experiments.report.claims.rows import Evidence, Network, Planned, Scale
 from experiments.report.claims.verdicts import Pair, compared, span
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 
+C = TypeVar("C", bound=Compared | None)
+C_contra = TypeVar("C_contra", bound=Compared | None, contravariant=True)
 
-class Source(ABC):
-    """Models that a relation compares, and where their pairs come from.
+
+class Source(ABC, Generic[C_contra]):
+    """Models that a relation compares by a contest, and where their pairs come from.
 
     Attributes:
       scale: what is smaller than published; empty for the published configuration.
@@ -25,7 +28,7 @@ class Source(ABC):
     scale: str = ""
 
     @abstractmethod
-    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]:
+    def pairs(self, contest: C_contra, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both models have."""
 
     @abstractmethod
@@ -36,11 +39,11 @@ class Source(ABC):
         """Return what is smaller than published."""
         return self.scale
 
-    def cut(self, contest: Any, evidence: Evidence) -> str:
+    def cut(self, contest: C_contra, evidence: Evidence) -> str:
         """Return how far training went if it was cut: nothing, unless unfinished runs are compared."""
         return ""
 
-    def has_only_begun(self, contest: Any, evidence: Evidence) -> bool:
+    def has_only_begun(self, contest: C_contra, evidence: Evidence) -> bool:
         """Return whether all runs that are compared have only begun: never, unless unfinished runs are compared."""
         return False
 
@@ -49,7 +52,7 @@ LONGER_MAY_CHANGE = "longer training may change which is ahead"
 
 
 def unless_it_may_change(pair: Pair, contest: Final, better: Sequence[Record], worse: Sequence[Record]) -> Pair:
-    """Return a pair of runs at smaller scale, undecided if the last evaluation of one that is behind gained more than it is behind."""
+    """Return a pair of runs at smaller scale, undecided if the last evaluation of a run behind gained more than its distance."""
     if pair.advantage is None:
         return pair
     gain = max((contest.last_gain(run) for run in (better if pair.advantage < 0 else worse)), default=0.0)
@@ -57,7 +60,7 @@ def unless_it_may_change(pair: Pair, contest: Final, better: Sequence[Record], w
 
 
 @dataclass(frozen=True)
-class Versus(Source):
+class Versus(Source[Contest]):
     """Two networks that a relation compares, at published or smaller size.
 
     Attributes:
@@ -105,8 +108,8 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class OnCurve(Source):
-    """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
+class OnCurve(Source[Final]):
+    """A network against the curve of others at equal operations: the score at its operations, on the line between two sizes.
 
     The line is straight over the logarithm of the multiplications of a step, in the test split. A seed is left out if its network has fewer
     or more operations than all others of that seed, or is not trained to the end. Runs that are longer than their claim says are left out.
@@ -175,7 +178,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Within(Source):
+class Within(Source[Measure]):
     """Two measured values of one network, of which the paper calls the first one larger.
 
     Attributes:
@@ -210,7 +213,7 @@ class Within(Source):
 
 
 @dataclass(frozen=True)
-class Relation:
+class Relation(Generic[C]):
     """An ordering of two models.
 
     Attributes:
@@ -224,13 +227,13 @@ class Relation:
 
     where: str
     sentence: str
-    contest: Any
-    versions: tuple[Source, ...] = ()
+    contest: C
+    versions: tuple[Source[C], ...] = ()
     strict: bool = True
     note: str = ""
 
     def paired(self, evidence: Evidence) -> tuple[list[Pair], str, str]:
-        """Return the pairs, what is smaller about them, and how far training went if it was cut, or that more of it may change them."""
+        """Return the pairs, what is smaller than published, and how far training went if it was cut, or that more may change them."""
         version, pairs = self._judged(evidence)
         if version is None:
             return [], "", ""
@@ -238,9 +241,9 @@ class Relation:
             return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
         return pairs, version.smaller(evidence), LONGER_MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
 
-    def _judged(self, evidence: Evidence) -> tuple[Source | None, list[Pair]]:
+    def _judged(self, evidence: Evidence) -> tuple[Source[C] | None, list[Pair]]:
         """Return the first version that has pairs, and its pairs. Runs that have only begun count if no later version has others."""
-        begun: tuple[Source | None, list[Pair]] = None, []
+        begun: tuple[Source[C] | None, list[Pair]] = None, []
         for version in self.versions:
             pairs = version.pairs(self.contest, evidence, self.strict)
             if pairs and (all(pair.settled for pair in pairs) or not version.has_only_begun(self.contest, evidence)):
@@ -254,7 +257,7 @@ class Relation:
         return self.contest is not None and self.contest.best
 
     def planned(self, seeds: Sequence[int], scale: Scale = "published") -> list[Planned]:
-        """Return the runs that the relation needs: of its first version, of those that say what is smaller than published, or of all.
+        """Return the runs that the relation needs: of its first version, of its versions at smaller scale, or of all versions.
 
         All versions after the first one are smaller. If the first one says what is smaller, nothing here runs the published size, and the
         first version is in every plan.

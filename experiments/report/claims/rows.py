@@ -146,7 +146,7 @@ class Network:
         return [quantity.observe(run, self.config) for run in self.runs(evidence, quantity.best).values()]
 
     def title_in(self, evidence: Evidence) -> str:
-        """Return the name by which a row calls it that it stands in for."""
+        """Return what tells the network from the one that it stands in for: its name."""
         return self.name
 
     def planned(self, seeds: Sequence[int]) -> Planned:
@@ -182,7 +182,7 @@ class StudyModel:
         ]
 
     def title_in(self, evidence: Evidence) -> str:
-        """Return the size that a row gives of the model, which has the same name there."""
+        """Return what tells the model from the one that it stands in for: its size, as both have the same name."""
         return f"{evidence.studies[self.study]['options']['parameters']:,} parameters"
 
     def runs(self, evidence: Evidence) -> dict[int, Mapping[str, Any]]:
@@ -257,7 +257,7 @@ class Row:
         return ((self.network,) if self.network else ()) + self.stand_ins
 
     def observed(self, quantity: Quantity, evidence: Evidence) -> "Observed":
-        """Return what was observed of the first network that has runs, and more than the beginning of them if there is such a network."""
+        """Return the observations of the first network with a run that has not only begun, or else of the first with a run."""
         found = [(source, values) for source in self.sources if (values := source.observe(quantity, evidence))]
         if not found:
             return Observed([], "", "")

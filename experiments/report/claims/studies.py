@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims.contests import Lengths, are_over, by_divergence
@@ -59,7 +60,7 @@ SPREAD = Score("difference of test losses (nats per character)", "loss", "{:.3f}
 ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH, "{:.3f}")
 
 
-class _StudySource(Source):
+class _StudySource(Source[Score]):
     """Runs of a study of `experiments.lattice`, which that command makes with `flags`."""
 
     flags: str
@@ -168,7 +169,7 @@ class Gradients(_StudySource):
     better: str
     worse: str
     flags: str
-    measure: Callable[[Any], float]
+    measure: Callable[[np.ndarray], float]
     start: str = "lru"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
@@ -183,7 +184,7 @@ class Gradients(_StudySource):
         return scale_of(evidence.studies[self.study], self.start)
 
 
-def by_epoch(norms: Any) -> np.ndarray:
+def by_epoch(norms: ArrayLike) -> np.ndarray:
     """Return for each epoch how many times larger the gradient of the last layer is than the mean of the first three.
 
     Args:
@@ -193,7 +194,7 @@ def by_epoch(norms: Any) -> np.ndarray:
     return values[-1] / values[:3].mean(axis=0)
 
 
-def evenness(norms: Any) -> float:
+def evenness(norms: ArrayLike) -> float:
     """Return minus the mean over epochs of the absolute logarithm of that ratio: 0 if first and last layers have equal gradients.
 
     An epoch of vanishing gradients is not averaged away, as it would be in a mean of ratios.
@@ -201,7 +202,7 @@ def evenness(norms: Any) -> float:
     return -float(np.abs(np.log10(by_epoch(norms))).mean())
 
 
-def magnitude(norms: Any) -> float:
+def magnitude(norms: ArrayLike) -> float:
     """Return the mean over layers and epochs of the logarithm of the norm."""
     return float(np.log10(np.asarray(norms)).mean())
 
@@ -217,7 +218,7 @@ SURE = 0.95
 
 
 @dataclass(frozen=True)
-class OfSwarm(Source):
+class OfSwarm(Source[Score]):
     """The best settings of two groups of a swarm.
 
     Attributes:
@@ -235,8 +236,8 @@ class OfSwarm(Source):
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair: a swarm is one sample of settings.
 
-        It decides nothing if neither group is better than a constant predictor, or if the ordering depends on which settings were drawn: if
-        it holds in less than 95 % of the bootstrap samples of the settings, and in more than 5 %.
+        The pair decides nothing if neither group is better than a constant predictor. It also decides nothing if the ordering depends on
+        which settings were drawn: if it holds in more than 5 % and less than 95 % of the bootstrap samples of the settings.
         """
         found = [dots_of(evidence, group) for group in (self.better, self.worse)]
         if not all(found):
@@ -272,10 +273,10 @@ class OfSwarm(Source):
 
 
 def share_of_samples(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return in which share of bootstrap samples the lowest value of `one` is at most that of `other`.
+    """Return in which share of bootstrap samples the lowest value of `one` is at most the lowest value of `other`.
 
-    A sample draws as many values as there are, with replacement. Of n sorted values, the lowest one drawn is beyond the first k with the
-    probability ((n - k) / n)^n, so that no sample has to be drawn.
+    A sample draws as many values as there are, with replacement. The share is computed exactly: the lowest of n values drawn is beyond the
+    first k of the n sorted ones with probability ((n - k) / n)^n.
     """
     drawn = [sorted(values) for values in (one, other)]
     beyond = [[(1 - k / len(values)) ** len(values) for k in range(len(values) + 1)] for values in drawn]

@@ -227,7 +227,7 @@ def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Obser
     elif status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < seeds:
         parts = [f"by {outcomes['reached']} of {seeds} seeds"]
     elif status in (Status.REPRODUCED, Status.CONTRADICTED, Status.NOT_REPRODUCED):
-        parts = [f"{seeds} seed{'s' * (seeds > 1)}"]
+        parts = [f"{seeds} {'seeds' if seeds > 1 else 'seed'}"]
     if outcomes["diverged"]:
         parts += [f"{outcomes['diverged']} of {seeds} diverged"]
     if outcomes["reached"] and status is Status.BY_SOME:

@@ -7,5 +7,5 @@ from experiments.report.figures.schedules import schedule_figures
 
 
 def analysis_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
-    """Return name -> what it shows, and a function that writes it to a path."""
+    """Return the figures of analyses: name -> what it shows, and a function that writes it to a path."""
     return schedule_figures(study, evidence) | highway_figures(study, evidence)

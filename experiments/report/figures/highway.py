@@ -17,7 +17,7 @@ from lrpt.analysis.plots import saved_figure
 
 
 def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
-    """Return name -> what it shows, and a function that writes it to a path. Lesions and gates are of the first seed that is analysed."""
+    """Return the figures: name -> what it shows, and a function that writes it to a path. Lesions and gates are from one seed."""
     everything = [run for own in study.runs(evidence).values() for run in own]
     finished = [run for run in everything if run.tested(study.score) is not None]
     if study.over and finished:

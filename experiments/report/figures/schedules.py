@@ -31,7 +31,7 @@ def schedule_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, D
     figures: dict[str, tuple[str, Draw]] = {}
     if points and any(record.analysis for own in runs.values() for record in own):
         hard = {name: _hard_points(own, study.score) for name, own in runs.items()}
-        shows = f"{study.title}: test score over operations" + "; open markers: with the hard mask" * any(hard.values())
+        shows = f"{study.title}: test score over operations{'; open markers: with the hard mask' if any(hard.values()) else ''}"
         figures[f"operations_{study.name}"] = (shows, partial(_operations, study, points, hard))
     if words:
         shows = f"{study.title}: mean m around the end of a word"

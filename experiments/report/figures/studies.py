@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.jsb.swarm_figure import by_group, swarm_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, mean_norms
-from experiments.lattice.losses_figure import losses_figure
+from experiments.lattice.losses_figure import Curves, losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims.rows import EPOCHS, Evidence
 from experiments.report.claims.studies import SWARM
@@ -53,9 +53,9 @@ def _of_losses(study: str, start: str) -> str:
     return f"{study.replace('convergence', 'losses')}_{start}"
 
 
-def _curves(summary: Summary | None) -> dict[str, dict[str, list[Any]]]:
+def _curves(summary: Summary | None) -> dict[str, dict[str, list[Curves]]]:
     """Return start -> model -> losses of each seed by epoch, as in Figures 3 and 4, of runs that have them."""
-    found: dict[str, dict[str, list[Any]]] = {}
+    found: dict[str, dict[str, list[Curves]]] = {}
     for run in summary["runs"] if summary else ():
         if "losses" in run:
             found.setdefault(run["initialization"], {}).setdefault(NAMES[run["model"]], []).append(run["losses"])

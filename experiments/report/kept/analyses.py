@@ -80,7 +80,7 @@ def has_scheduler(trained: Loaded) -> bool:
 
 
 def analyse(trained: Loaded) -> dict[str, Any]:
-    """Return metrics of a network by name; empty for those without a scheduler that are no recurrent highway network on chorales.
+    """Return metrics by name of a network with a scheduler, or of a recurrent highway network on chorales; empty for other networks.
 
     'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
     'highway' has 'lesions' of the whole training part, 'gates', 'discs', 'flow' and 'bounds' of `experiments.inspect_rhn.numbers`, and

@@ -28,7 +28,7 @@ def command_line_of(study: Mapping[str, Any]) -> str:
         for name, value in options.items()
         if name not in LEFT_OUT | {"preset"} and name in default and _plain(value) != _plain(default[name])
     ]
-    return " ".join([program, *[preset] * bool(preset), *flags])
+    return " ".join(filter(None, [program, preset, *flags]))
 
 
 def _defaults(program: str, preset: str) -> Any:
@@ -39,10 +39,10 @@ def _defaults(program: str, preset: str) -> Any:
     return options_of(experiment_named(module).subcommands[word], preset.split(), program)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value as JSON has it."""
     return list(value) if isinstance(value, tuple) else value
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     return " ".join(map(_words, value)) if isinstance(value, list | tuple) else str(value).removesuffix(".0")

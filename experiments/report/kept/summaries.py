@@ -67,7 +67,7 @@ def load_summary(path: Path) -> dict[str, Any] | None:
 
 
 def plan_of(sources: Sequence[Path], results: Path) -> list[tuple[Path, Path, dict[str, Any]]]:
-    """Return for each summary its path, where it is kept, and its content without paths of this machine.
+    """Return for each summary its path, the path of the kept copy, and its content without paths of this machine.
 
     Raises:
       UsageError: a summary is damaged, the text that the study read is in no paper, or its options are not those of the kept summary or of
@@ -132,7 +132,7 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return next((name for name in names if not _agree(name, old[name], new[name])), "")
 
 
-def _agree(name: str, old: Any, new: Any) -> bool:
+def _agree(name: str, old: object, new: object) -> bool:
     if name == "data.file":  # the name of a file that a study may read is part of the name of the study
         return (old is None) == (new is None)
     if name == "models":  # each has runs of its own

@@ -12,6 +12,7 @@ from experiments.report.pages.paper_page import page_path
 from experiments.report.wording.data_terms import Terms, terms_of
 from experiments.report.wording.markdown import RESULTS, table
 from lrpt.cells import CELLS
+from lrpt.cli.experiment import Experiment
 from lrpt.cli.finished.trained import experiment_with
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
@@ -30,7 +31,7 @@ class Described(NamedTuple):
     record: Record
     trained: Loaded
     place: PurePosixPath
-    experiment: Any
+    experiment: Experiment[Any]
     terms: Terms
 
     @property

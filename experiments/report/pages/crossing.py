@@ -1,7 +1,7 @@
 """Comparisons of cells and parametrizations on equal terms, as a page of the report."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def draw(root: Path) -> None:
             score_figure(rows, root / _figure(terms, task), SCORES[task], title, terms)
 
 
-def _figure(terms: str, task: str) -> Any:
+def _figure(terms: str, task: str) -> PurePosixPath:
     return figure_path(f"{crossing_name(terms)}_{task}.png")
 
 
@@ -147,8 +147,12 @@ def _mean(scores: Sequence[float] | None) -> str:
 def _ratio(one: Difference | None) -> str:
     if one is None:
         return "–"
-    cells = f" ({one.better} of {one.cells})" * (one.cell is None)
-    return f"{_rounded(one.ratio)}{cells}{' *' * one.significant}"
+    cells = f" ({one.better} of {one.cells})" if one.cell is None else ""
+    return f"{_rounded(one.ratio)}{cells}{_mark(one)}"
+
+
+def _mark(one: Difference) -> str:
+    return " *" if one.significant else ""
 
 
 def _rounded(ratio: float) -> str:
@@ -187,7 +191,7 @@ def _has(kind: str, found: Found) -> bool:
 
 def _each(kind: str, found: Found) -> list[str]:
     """Return the ratios of a parametrization on all tasks."""
-    return [f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant}" if kind in own else "–" for own in found.values()]
+    return [f"{_rounded(own[kind].ratio)}{_mark(own[kind])}" if kind in own else "–" for own in found.values()]
 
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:

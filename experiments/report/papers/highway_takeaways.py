@@ -87,7 +87,7 @@ def _rivals(relations: Sequence[JudgedRelation]) -> str:
     for relation in relations:
         depth, _, rest = relation.relation.sentence.removeprefix("an RHN of depth ").partition(" ")
         depths.setdefault(rest.partition("better than a ")[2].partition(" (our")[0], []).append(depth)
-    return ", and ".join(f"{name}s at depth{'s' * (len(own) > 1)} {in_series(own)}" for name, own in depths.items())
+    return ", and ".join(f"{name}s at {'depths' if len(own) > 1 else 'depth'} {in_series(own)}" for name, own in depths.items())
 
 
 def _lowest(evidence: Evidence) -> str:
@@ -114,10 +114,10 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     mean_of = {depth: float(np.mean([own[seed] for seed in common])) for depth, own in scores.items()}
     agrees = [pair.agrees for pair in ends.pairs]
     verb = "helps" if all(agrees) else "hurts" if all(one is False for one in agrees) else "may help"
-    seeds = f" {agreement(ends.pairs, ' seeds agree')} that {max(scores)} is better than 1." * (len(agrees) > 1)
-    means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
+    seeds = f" {agreement(ends.pairs, ' seeds agree')} that {max(scores)} is better than 1." if len(agrees) > 1 else ""
+    means = f" (means of the {len(common)} seeds that all depths have)" if len(common) > 1 else ""
     lowest = min(mean_of, key=lambda depth: mean_of[depth])
-    rises = f" Perplexity is lowest at depth {lowest}." * (lowest < max(scores))
+    rises = f" Perplexity is lowest at depth {lowest}." if lowest < max(scores) else ""
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths {_listed(list(scores))} have test "
         f"perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())} on the Penn Treebank{means}.{seeds}{rises}"
@@ -180,7 +180,7 @@ def _better(evidence: Evidence) -> str:
     unknown = missing - len(ended)
     return (
         f"{in_series(parts)} have a training loss below that of the best constant predictor"
-        f"{'. Diverged: ' * bool(ended)}{in_series(ended)}{f'. Without a result: {unknown}' * (unknown > 0)}"
+        f"{f'. Diverged: {in_series(ended)}' if ended else ''}{f'. Without a result: {unknown}' if unknown > 0 else ''}"
     )
 
 

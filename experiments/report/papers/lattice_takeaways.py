@@ -114,8 +114,8 @@ def _order(judged: Judged, text: str) -> tuple[str, str]:
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
     """Return 'the 6 WHAT that were run: 2 for the paper, 1 against it and 3 undecided', and which ones are against it."""
     against = [f"{r.relation.sentence} (it is {placed(r)} nats per character)" for r in relations if r.verdict.finding is Finding.AGAINST]
-    tests = " (one test each at 5 %, no correction)"
-    return f"{_tally(relations, what)}{tests}{'. Claimed, but not found: ' * bool(against)}{'; '.join(against)}."
+    not_found = f". Claimed, but not found: {'; '.join(against)}" if against else ""
+    return f"{_tally(relations, what)} (one test each at 5 %, no correction){not_found}."
 
 
 def _tally(relations: Sequence[JudgedRelation], what: str) -> str:
@@ -268,8 +268,8 @@ def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | No
     start_in_words = capitalized(STARTS[start])
     return (
         f"{start_in_words}: {says(relation.verdict)}{_unlearnt(of.get('gru', {}))}.",
-        f"{start_in_words}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}"
-        f"{': test losses are ' * bool(losses)}{' and '.join(losses)}. Ratios of "
+        f"{start_in_words}, {len(relation.pairs)} {'seed' if len(relation.pairs) == 1 else 'seeds'}"
+        f"{f': test losses are {in_series(losses)}' if losses else ''}. Ratios of "
         f"mean gradients are more even in LRUs in {int((lru < gru).sum())} of {len(lru)} epochs{_in_the_mean(relation)}. Gradients are "
         f"larger in LRUs by {larger.advantage.removeprefix('+')} powers of ten ({says(larger.verdict)}).",
     )
@@ -288,7 +288,7 @@ NO_CONTEXT = 2.95
 def _unlearnt(losses: Mapping[int, float]) -> str:
     """Say how many GRUs have learnt no context, in which case evenness of gradients says little about training."""
     count = sum(loss > NO_CONTEXT for loss in losses.values())
-    return f", but {count} of {len(losses)} GRUs have learnt only character frequencies" * bool(count)
+    return f", but {count} of {len(losses)} GRUs have learnt only character frequencies" if count else ""
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:
@@ -312,7 +312,7 @@ def _left_out() -> str:
     of_table = [f"{one.better} < {one.worse} ({one.text}, {one.budget}, {one.score})" for one in lacking()]
     first = [f"{better} < {worse} ({text})" for text, better, worse in early() if not holds_early(text, better, worse)]
     of_shares = [
-        f"LRU < {worse} ({text}, {share} %{', equal within the accuracy of the reading' * is_tie(text, share, worse)})"
+        f"LRU < {worse} ({text}, {share} %{', equal within the accuracy of the reading' if is_tie(text, share, worse) else ''})"
         for text in BEST_OF_SHARES
         for worse in BEST_OF_SHARES[text]
         for share in PARTS
@@ -378,11 +378,11 @@ def _starts(text: str, study: Study) -> list[str]:
 
 
 def _ranked(study: Study, start: str) -> str:
-    """Return which models the LRU differs from in loss, without those of which the cap on epochs ended a run; '' if there are no others."""
+    """Return which models the LRU differs from in loss; '' if there are none to compare. Leave out models with a run ended by the cap."""
     capped = dict.fromkeys(run["model"] for run in runs_from(study, start) if at_cap(run, study))
     sentence = ranked({model: losses for model, losses in scores(study, start).items() if model not in capped})
     names = in_series([NAMES[model] for model in capped])
-    left_out = f" Not compared, because the cap on epochs ended runs: {names}." * bool(capped)
+    left_out = f" Not compared, because the cap on epochs ended runs: {names}." if capped else ""
     return f"Initialization `{start}`: {sentence}{left_out}" if sentence else ""
 
 

@@ -51,7 +51,7 @@ def _on_diagonal(judged: Judged) -> Takeaway:
             *(f"{_task_of(r)}: in {r.unit}, the LRD-GRU is {placed(r)}; {r.verdict}" for r in found if r.pairs),
             *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
             f"An LR-GRU with fewer parameters than the full GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
-            f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
+            f"{' updates' if any(o.value is not None for o in lr_gru.observed) else ''}; {lr_gru.verdict}",
             "The paper does not show LR-GRUs on copying with variable length and variable lag.",
             f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: in {highway.unit}, the one "
             f"without it is {placed(highway)}; {highway.verdict}",
@@ -199,8 +199,12 @@ def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int]
     """Return which seeds met a gradient that is not finite with one recipe only, and why that can be."""
     spared, only_with = sorted(diverged & recovering - needed), sorted(needed & without - diverged)
     said = [
-        *[f"Seed {in_series([str(seed) for seed in spared])} diverged without recovery, and met no such gradient with it."] * bool(spared),
-        *[f"Seed {in_series([str(seed) for seed in only_with])} needed it, and did not diverge without it."] * bool(only_with),
+        f"Seed {in_series([str(seed) for seed in seeds])} {what}."
+        for seeds, what in (
+            (spared, "diverged without recovery, and met no such gradient with it"),
+            (only_with, "needed it, and did not diverge without it"),
+        )
+        if seeds
     ]
     why = (
         "Both recipes train alike until there is such a gradient, so rounding decided. It differs between processors and between programs."

@@ -38,9 +38,9 @@ def on_weight_norm(judged: Judged) -> Takeaway:
         f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}.{_endings(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
-            *_with_recovery(judged),
-            *_parts(judged),
-            *_stuck(judged),
+            _with_recovery(judged),
+            _parts(judged),
+            _stuck(judged),
             "The guessed settings are listed under weight normalization in "
             "[where paper and code differ](../differences.md#unitary-networks-universality-weight-normalization).",
         ),
@@ -55,35 +55,40 @@ def _endings(judged: Judged) -> str:
     return f" Networks that end worse than a predictor without memory, with it and without: {said}." if said else ""
 
 
-def _with_recovery(judged: Judged) -> Sequence[str]:
+def _with_recovery(judged: Judged) -> str:
     """Return how many networks needed recovery at each learning rate, and how many end badly, if all of them recover."""
     needed = _by_rate(judged, lambda arms: arms.counted, lambda runs, _: _needed(runs))
     said, ends = (_with_and_without(found) for found in (needed, _by_rate(judged, lambda arms: arms.counted, _above)))
-    return [
+    if not said:
+        return ""
+    return (
         "The paper turns recovery from gradients that are not finite off for weight normalization. With recovery in both networks, those "
         f"that needed it, with weight normalization and without: {said} the published learning rate. Those that end worse than a predictor "
         f"without memory: {ends}"
-    ] * bool(said)
+    )
 
 
-def _parts(judged: Judged) -> Sequence[str]:
+def _parts(judged: Judged) -> str:
     """Return how networks fare with neither, both or one of weight normalization and the limit on row norms."""
     said = []
-    for part, runs in ((part, _runs(judged, network)) for part, network in PARTS.items()):
-        solve = sum(run.first("loss", is_solved) is not None for run in runs)
-        said += [f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed it, and {solve} solve the task"] * bool(runs)
-    return [f"Parts of the recipe on {FIXED_LAG}, all with recovery: {'; '.join(said)}"] * bool(said)
+    for part, network in PARTS.items():
+        if runs := _runs(judged, network):
+            solve = sum(run.first("loss", is_solved) is not None for run in runs)
+            said.append(f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed it, and {solve} solve the task")
+    return f"Parts of the recipe on {FIXED_LAG}, all with recovery: {'; '.join(said)}" if said else ""
 
 
-def _stuck(judged: Judged) -> Sequence[str]:
+def _stuck(judged: Judged) -> str:
     """Return how many networks without recovery stopped learning because the norms of all gradients overflow."""
     runs = _runs(judged, OF_FIXED[NORMALIZED])
     updates = [f"{update:,}" for run in runs if (update := overflows_from(run)) is not None]
-    return [
+    if not updates:
+        return ""
+    return (
         f"Without recovery, as in the paper, the gradient's norm overflows in each update in {len(updates)} of {len(runs)} networks on "
         f"{FIXED_LAG}, from update {in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped "
         "learning."
-    ] * bool(updates)
+    )
 
 
 def _needed(runs: Sequence[Record]) -> Sequence[bool]:
@@ -122,5 +127,5 @@ def _by_rate(
 def _with_and_without(outcomes: dict[str, Outcomes]) -> str:
     """Return counts such as '1 and 6 of 6 at 30 times', for learning rates at which both networks were run."""
     run = [(when, *both) for when, both in outcomes.items() if all(both)]
-    number = {when: f" of {len(with_it)}" * (len(with_it) != len(without)) for when, with_it, without in run}
+    number = {when: f" of {len(with_it)}" if len(with_it) != len(without) else "" for when, with_it, without in run}
     return ", ".join(f"{sum(with_it)}{number[when]} and {sum(without)} of {len(without)} {when}" for when, with_it, without in run)

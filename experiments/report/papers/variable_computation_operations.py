@@ -45,7 +45,7 @@ def at_equal_operations(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
-        f"{'All is at smaller scale here. ' * (all_small and not large.pairs)}{_large_and_small(judged, large, characters)} "
+        f"{'All is at smaller scale here. ' if all_small and not large.pairs else ''}{_large_and_small(judged, large, characters)} "
         f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', '')} "
         f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', '')}",
         (
@@ -205,9 +205,9 @@ def _at_targets(judged: Judged) -> str:
     if not behind:
         return ""
     constant = all(ANNEALED_SCALE not in found[target].smaller for target in CURVE_TARGETS if str(target) in behind)
-    rate = "At a constant learning rate and" * constant
+    rate = "At a constant learning rate and" if constant else "At"
     return (
-        f"{rate or 'At'} other targets of m ({in_series(run)}), a VCRNN is significantly behind at {in_series(behind)} (one test each at "
+        f"{rate} other targets of m ({in_series(run)}), a VCRNN is significantly behind at {in_series(behind)} (one test each at "
         f"5 %, no correction for several tests)."
     )
 

@@ -131,12 +131,12 @@ def _about_ends(judged: Judged, network: Network) -> dict[int, float]:
 
 
 def _highest(judged: Judged, network: Network) -> str:
-    """Return ': ' and where m is highest, and where it is lowest if that is at a boundary, too; nothing if it is not known."""
+    """Return ': ' and the boundary with the highest m, and the one with the lowest m; nothing unless m is highest at a boundary."""
     means = _about_ends(judged, network)
     if not means or (highest := max(means, key=means.__getitem__)) not in PLACES:
         return ""
     lowest = PLACES.get(min(means, key=means.__getitem__), "")
-    return f": {PLACES[highest]}{f'; lowest on {lowest}' * bool(lowest)}"
+    return f": {PLACES[highest]}{f'; lowest on {lowest}' if lowest else ''}"
 
 
 def _about_words(judged: Judged) -> str:
@@ -208,7 +208,7 @@ def _smallest(judged: Judged) -> str:
 def _open(bits: JudgedQuantity) -> str:
     """Return that a score which is not as good as published was still improving at the end; nothing if it was not."""
     is_open = bits.verdict is not None and bits.verdict.finding is Finding.OPEN
-    return ", still improving" * (is_open and any(one.improving for one in bits.observed))
+    return ", still improving" if is_open and any(one.improving for one in bits.observed) else ""
 
 
 def _at_the_other_rate(judged: Judged, name: str) -> str:

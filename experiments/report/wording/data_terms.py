@@ -1,6 +1,6 @@
 """Data sets of kept results in one sentence each, and the licence that their source states."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Terms(NamedTuple):
@@ -51,7 +51,7 @@ WITHOUT_SOURCE = {
 OWN_FILE = Terms("a file of the user", "that of the file")
 
 
-def terms_of(data: Any) -> Terms:
+def terms_of(data: object) -> Terms:
     """Return the terms of the data that a task's configuration names."""
     if getattr(data, "file", None) is not None:
         return OWN_FILE

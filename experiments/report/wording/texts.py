@@ -69,7 +69,7 @@ def direction(relation: JudgedRelation) -> str:
         return "undecided"
     undecided = len(relation.pairs) - len(agrees)
     said = "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
-    return said + f", {undecided} of {len(relation.pairs)} seeds undecided" * bool(undecided)
+    return f"{said}, {undecided} of {len(relation.pairs)} seeds undecided" if undecided else said
 
 
 def by_finding(found: Mapping[str, str]) -> str:
@@ -116,8 +116,8 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds{_of_most(relation, found.mean)}, "
     return (
-        f"{one} {verb} {bound}{amount(found, relation.relation.contest.form, bounded=bool(bound))} {unit}{' ' * bool(unit)}{side} {other} "
-        f"({seeds}{_says_of(relation)})."
+        f"{one} {verb} {bound}{amount(found, relation.relation.contest.form, bounded=bool(bound))} {f'{unit} ' if unit else ''}{side} "
+        f"{other} ({seeds}{_says_of(relation)})."
     )
 
 
@@ -125,7 +125,7 @@ def _of_most(relation: JudgedRelation, mean: float) -> str:
     """Return that most seeds are on the other side than the mean, such as ', 2 of them ahead'; nothing if they are not."""
     known = [pair.advantage for pair in relation.pairs if pair.advantage is not None]
     others = sum(advantage > 0 if mean < 0 else advantage < 0 for advantage in known)
-    so_far = " so far" * any(pair.may_change for pair in relation.pairs)
+    so_far = " so far" if any(pair.may_change for pair in relation.pairs) else ""
     return f", {others} of them {'ahead' if mean < 0 else 'behind'}{so_far}" if 2 * others > len(known) else ""
 
 
@@ -134,7 +134,7 @@ def _says_of(relation: JudgedRelation) -> str:
     said = says(relation.verdict)
     if relation.verdict.finding is not Finding.OPEN or not any(pair.may_change for pair in relation.pairs):
         return said
-    return f"{'significant, but ' * is_significant(relation.pairs)}{said}, still improving"
+    return f"{'significant, but ' if is_significant(relation.pairs) else ''}{said}, still improving"
 
 
 def placed(relation: JudgedRelation) -> str:
@@ -147,8 +147,9 @@ def placed(relation: JudgedRelation) -> str:
 def still_improving(runs: Sequence[Record]) -> str:
     """Return a sentence about how many runs were best at their end; nothing if none was."""
     improving = sum(run.best_update == run.updates > 0 for run in runs)
-    said = f"In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
-    return said * bool(improving)
+    if not improving:
+        return ""
+    return f"In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
 
 
 def capitalized(text: str) -> str:
