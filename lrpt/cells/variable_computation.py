@@ -47,6 +47,7 @@ from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Dense, is_operator, leading_block
+from lrpt.matrices.precision import at_least_single
 from lrpt.pytrees import register_fields
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 
@@ -158,6 +159,7 @@ BASE = {name: unit.base for name, unit in _UNITS.items()}
 
 def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
     """Compute the mask e of eqs. 8 and 11 from m."""
+    sharpness = sharpness if isinstance(sharpness, int | float) else _exact(jnp.asarray(sharpness))
     e = sigmoid(sharpness * (_exact(m) * n - _positions(m, n))).astype(m.dtype)
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
@@ -168,7 +170,7 @@ def _hard(rounding: str, m: Array, n: int) -> Array:
 
 def _exact(m: Array) -> Array:
     """Cast to a type that distinguishes neighbouring positions; bfloat16 does so only up to 256."""
-    return m.astype(jnp.promote_types(m.dtype, jnp.float32))
+    return m.astype(at_least_single(m.dtype))
 
 
 def _positions(m: Array, n: int) -> Array:
@@ -216,7 +218,7 @@ def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tup
 
 
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Blocks:
     """Parameters of a unit, cut to upper left blocks of several sizes.
 

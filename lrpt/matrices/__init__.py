@@ -3,6 +3,9 @@
 Every map acts on row vectors, `apply(v) = v @ W` with `W = to_dense()` of shape (n_in, n_out); the papers write the transpose, `W v`.
 Both low-rank factors are stored as (rank, n), so that reverse mode computes their gradients as small-by-wide products.
 
+Two matrices are equal (`==`) if they are the same object, and their hash is that of the object: the comparison of two arrays is an array,
+and has no value under `jit`. To compare the arrays, use `jax.tree.map(jnp.array_equal, a, b)`.
+
 A cell may call `apply` and nothing else. The fast loop sees only those calls: if a cell read a factor, its gradient would be lost there.
 
 A new kind of matrix needs `apply` and `to_dense`. These are optional:

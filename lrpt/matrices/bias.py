@@ -14,7 +14,7 @@ from lrpt.pytrees import register_fields
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bias:
     """The constant map v -> bias. Only the batch shape of its input is used."""
 

@@ -15,7 +15,7 @@ from lrpt.pytrees import register_fields
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlockDiagonal:
     r"""A block-diagonal matrix W = diag(B_1, ..., B_k): k groups of components that do not see each other.
 
@@ -67,7 +67,7 @@ class BlockDiagonal:
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Monarch(Composite):
     r"""A Monarch matrix: two block-diagonal factors with a permutation between them (Dao et al. 2022, section 3.1, M = P L P^T R).
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
+from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
 from lrpt.pytrees import register_fields
 
@@ -21,7 +22,7 @@ def _transforms(n: int, count: int) -> int:
 
 def _rfft(x: Float[Array, "*b n"]) -> Complex[Array, "*b k"]:
     """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision."""
-    return jnp.fft.rfft(jnp.asarray(x, jnp.promote_types(x.dtype, jnp.float32)))
+    return jnp.fft.rfft(jnp.asarray(x, at_least_single(x.dtype)))
 
 
 def _places(n: int) -> np.ndarray:
@@ -31,7 +32,7 @@ def _places(n: int) -> np.ndarray:
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Circulant:
     r"""A circulant matrix :math:`W_{ij} = c_{(j - i) \bmod n}`: every row is the one above, shifted by one.
 
@@ -75,7 +76,7 @@ class Circulant:
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToeplitzLike:
     r"""A Toeplitz-like matrix of displacement rank r: :math:`W = \tfrac12 \sum_{t=1}^{r} Z_1(g_t) Z_{-1}(h_t)`.
 
@@ -112,8 +113,8 @@ class ToeplitzLike:
         n = v.shape[-1]
         spectra = _rfft(v)[..., None, :] * broadcastable(_rfft(self.circulant), v)
         twist = _twist(n, spectra.dtype)
-        u = jnp.fft.fft(jnp.fft.irfft(spectra, n) * broadcastable(twist, spectra))
-        total = jnp.sum(u * broadcastable(jnp.fft.fft(self.skew * twist[None]), v), -2)
+        u = jnp.fft.fft(complex_if(jnp.fft.irfft(spectra, n), twist) * broadcastable(twist, spectra))
+        total = jnp.sum(u * broadcastable(jnp.fft.fft(complex_if(self.skew, twist) * twist[None]), v), -2)
         y = 0.5 * jnp.real(jnp.fft.ifft(total) * broadcastable(jnp.conj(twist), v))
         return y.astype(jnp.result_type(v, self.skew))
 

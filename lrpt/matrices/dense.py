@@ -17,7 +17,7 @@ from lrpt.symbols import as_vectors, type_of_input
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dense:
     """A full matrix W = kernel."""
 
@@ -52,7 +52,7 @@ class Dense:
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Projection:
     """A full matrix stored as its transpose, W = transpose^T: the factor R of a low-rank matrix."""
 

@@ -9,13 +9,14 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
+from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable, sum_of_rows
 from lrpt.pytrees import register_fields
 
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Diagonal:
     """A diagonal matrix W = diag(diagonal)."""
 
@@ -38,7 +39,7 @@ class Diagonal:
         return Work(0, self.diagonal.size * share)
 
     def apply(self, v: Inexact[Array, "*b n"]) -> Inexact[Array, "*b n"]:
-        return v * broadcastable(self.diagonal, v)
+        return v * complex_if(broadcastable(self.diagonal, v), v)
 
     def gradient(self, v: Float[Array, "*b n"], cotangent: Float[Array, "*b n"]) -> "Diagonal":
         return Diagonal(sum_of_rows(v * cotangent))
@@ -49,13 +50,13 @@ class Diagonal:
 
 def as_complex(real: Float[Array, "*b n"], imaginary: Float[Array, "*b n"]) -> Complex[Array, "*b n"]:
     """Return complex numbers, of half-precision parts in single precision: XLA has no complex numbers of half precision."""
-    wide = jnp.promote_types(jnp.result_type(real, imaginary), jnp.float32)
+    wide = at_least_single(jnp.result_type(real, imaginary))
     return jax.lax.complex(jnp.asarray(real, wide), jnp.asarray(imaginary, wide))
 
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rotation:
     r"""A diagonal unitary matrix W = diag(e^{i \theta}), for complex vectors."""
 

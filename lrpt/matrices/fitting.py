@@ -8,8 +8,10 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
+import jax.numpy as jnp
+
 from lrpt.errors import UsageError
-from lrpt.symbols import input_for, is_symbols
+from lrpt.symbols import Weighted, input_for, is_symbols
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -32,7 +34,8 @@ def checked(kind: Kind) -> Kind:
     the input; the terms of a sum must have one shape.
 
     The decorated methods raise:
-      UsageError: sizes that should be equal are not, or the input has another width.
+      UsageError: sizes that should be equal are not, a stored array is no array, a sum has no terms, or the input is no array or has
+        another width.
     """
     AXES[kind] = {field.name: tuple(field.type.dim_str.split()) for field in fields(kind) if hasattr(field.type, "dim_str")}  # type: ignore[union-attr]
     for name in ("apply", "apply_by", "apply_between", "to_dense"):
@@ -58,20 +61,56 @@ def _with_checks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _checked_input(operator: Any, v: Any) -> Any:
     """Return the input as the operator takes it."""
+    v = as_input(operator, v)
     check_input(operator, v)
     return input_for(operator, v)
 
 
+def as_input(operator: Any, v: Any) -> Any:
+    """Return numbers, and lists or tuples of numbers, as arrays. Arrays and weighted symbols stay the same objects.
+
+    Raises:
+      UsageError: the input is something else, or its rows have different lengths.
+    """
+    if hasattr(v, "dtype") or isinstance(v, Weighted):
+        return v
+    try:
+        return jnp.asarray(v)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the input of {type(operator).__name__}.apply is {_named(v)} that JAX cannot read as an array: give an array of vectors, "
+            f"(..., width), or of integers, which stand for one-hot vectors"
+        ) from error
+
+
 def check_parts(operator: Any) -> None:
     """Raise a UsageError unless the stored arrays of an operator, or the terms of a sum, fit each other. Others than `checked` pass."""
-    for term in getattr(operator, "terms", ()):
+    for term in terms_of(operator):
         check_parts(term)
+    for name, axes in AXES.get(type(operator), {}).items():
+        if not hasattr(part := getattr(operator, name), "shape"):
+            raise UsageError(f"{type(operator).__name__} has {_named(part)} as its {name}: give an array of shape ({', '.join(axes)})")
     sizes: dict[str, int] = {}
     parts = _parts(operator)
     if all(len(part.shape) == len(part.axes) and _agree(sizes, part) for part in parts):
         return
     wanted = " and ".join(f"{part.name} ({', '.join(part.axes)})" for part in parts)
     raise UsageError(f"{type(operator).__name__} has {_listed(parts)}: give {wanted}, where equal letters stand for equal sizes")
+
+
+def terms_of(operator: Any) -> Sequence[Any]:
+    """Return the terms of a sum. Other operators have none.
+
+    Raises:
+      UsageError: a sum has no terms, or something else than a tuple of them.
+    """
+    if not hasattr(operator, "terms"):
+        return ()
+    terms, kind = operator.terms, type(operator).__name__
+    if not isinstance(terms, tuple | list) or not terms:
+        given = "no terms" if isinstance(terms, tuple | list) else f"{_named(terms)} as its terms"
+        raise UsageError(f"{kind} has {given}: give a tuple of one matrix or more, such as {kind}((Dense(kernel), Diagonal(diagonal)))")
+    return terms
 
 
 def check_input(operator: Any, v: Any) -> None:
@@ -88,8 +127,12 @@ def check_input(operator: Any, v: Any) -> None:
 
 def _parts(operator: Any) -> list[Part]:
     arrays = [(name, getattr(operator, name), axes) for name, axes in AXES.get(type(operator), {}).items()]
-    terms = [(type(term).__name__, term, ("i", "o")) for term in getattr(operator, "terms", ())]
+    terms = [(type(term).__name__, term, ("i", "o")) for term in terms_of(operator)]
     return [Part(name, tuple(part.shape), axes) for name, part, axes in arrays + terms if hasattr(part, "shape")]
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _agree(sizes: dict[str, int], part: Part) -> bool:

@@ -13,7 +13,7 @@ from lrpt.pytrees import register_fields
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kronecker:
     r"""A sum of Kronecker products :math:`W = \sum_{t=1}^{r} A_t \otimes B_t`.
 

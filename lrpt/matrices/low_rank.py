@@ -15,7 +15,7 @@ from lrpt.symbols import type_of_input
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LowRank(Composite):
     r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3).
 

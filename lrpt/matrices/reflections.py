@@ -10,13 +10,14 @@ from jaxtyping import Array, Complex, Float
 from lrpt.matrices.diagonal import as_complex
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
+from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
 from lrpt.pytrees import register_fields
 
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reflection:
     r"""A unitary matrix :math:`W = I - 2 u u^* / \|u\|^2` for complex row vectors, u a column (Householder): v u becomes -v u.
 
@@ -35,13 +36,14 @@ class Reflection:
         u = as_complex(self.vector[:n], self.vector[n:])
         square = jnp.sum(jnp.square(self.vector))
         too_short = square < float(jnp.finfo(square.dtype).tiny) ** 0.5
-        along = (v @ u) * jnp.where(too_short, 0, 2 / jnp.where(too_short, 1, square))
-        return v - along[..., None] * broadcastable(jnp.conj(u), v)
+        along = v @ u
+        scale = complex_if(jnp.where(too_short, 0, 2 / jnp.where(too_short, 1, square)), along)
+        return v - (along * scale)[..., None] * broadcastable(jnp.conj(u), v)
 
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Householder:
     r"""An orthogonal matrix as a product of k reflections :math:`W = H(u_1) \cdots H(u_k)` (Mhammedi et al. 2017, eq. 5).
 
@@ -83,7 +85,7 @@ class Householder:
         """Return T. A small constant keeps it finite for vectors of zeros."""
         gram = self.vectors @ self.vectors.T
         half = jnp.diag(jnp.diagonal(gram) / 2 + max(1e-30, float(jnp.finfo(gram.dtype).tiny)))
-        matrix = (jnp.triu(gram, 1) + half).astype(jnp.promote_types(gram.dtype, jnp.float32))  # XLA solves no half precision on a GPU
+        matrix = (jnp.triu(gram, 1) + half).astype(at_least_single(gram.dtype))  # XLA solves no half precision on a GPU
         return solve_triangular(matrix, jnp.eye(len(gram), dtype=matrix.dtype)).astype(gram.dtype)
 
     def to_dense(self) -> Float[Array, "n n"]:

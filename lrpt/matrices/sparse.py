@@ -17,7 +17,7 @@ from lrpt.pytrees import register_fields
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sparse:
     """A matrix whose outputs each see k random inputs, which never change.
 

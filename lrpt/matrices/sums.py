@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Float
 
 from lrpt.matrices.diagonal import Diagonal
-from lrpt.matrices.fitting import checked
+from lrpt.matrices.fitting import checked, terms_of
 from lrpt.matrices.low_rank import LowRank
 from lrpt.matrices.operator import Call, Composite, Work
 from lrpt.pytrees import register_fields
@@ -17,7 +17,7 @@ from lrpt.pytrees import register_fields
 
 @checked
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sum(Composite):
     r"""A sum of matrices of one shape, each stored in its own way: :math:`W = \sum_t W_t`.
 
@@ -29,7 +29,7 @@ class Sum(Composite):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.terms[0].shape
+        return terms_of(self)[0].shape
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -56,7 +56,7 @@ class Sum(Composite):
         return slow / (sum(works) or 1)
 
     def work(self, share: Any = 1) -> Work:
-        return Work(*(sum(costs) for costs in zip(*(term.work(share) for term in self.terms), strict=True)))
+        return Work(*(sum(costs) for costs in zip(*(term.work(share) for term in terms_of(self)), strict=True)))
 
     def apply_by(self, call: Call, v: Any) -> Float[Array, "*b o"]:
         return reduce(operator.add, (call(term, v) for term in self.terms))

@@ -12,7 +12,7 @@ from lrpt.symbols import as_vectors, dtype_of, type_of_input
 
 
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SymbolInputs(Composite):
     """A matrix that knows vectors only, and gets symbols as one-hot vectors.
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from lrpt.matrices import Composite, Projection, is_operator
+from lrpt.matrices.fitting import as_input
 from lrpt.recurrence.leaves import Leaves, distinct, index_by_identity, inexact
 from lrpt.recurrence.loops import Step, in_words
 from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
@@ -43,6 +44,7 @@ class Interception(ABC):
 
     def call(self, operator: Any, v: Any) -> Any:
         """Apply an operator; the parts of a composite one are called one by one, unless a subclass applies it in another way."""
+        v = as_input(operator, v) if isinstance(v, list | tuple) else v
         if isinstance(operator, Composite) and is_of_its_apply(type(operator), "apply_by"):
             return operator.apply_by(self.call, input_for(operator, v))
         part = self._part(operator)

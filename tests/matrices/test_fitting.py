@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ from lrpt.matrices import (
     ToeplitzLike,
     low_rank_plus_diagonal,
 )
+from lrpt.recurrence import LOOPS, recur
 
 ones = partial(np.ones, dtype=np.float32)
 NARROW = LowRank(ones((1, 8)), ones((2, 8)))
@@ -83,6 +85,63 @@ def test_inputs_of_another_width_are_one_line(matrix, shape):
     assert "\n" not in str(error.value)
 
 
+LIST: Any = [[1.0, 2.0], [3.0, 4.0]]
+NO_PARTS = {
+    "no terms": (Sum(()), "Sum has no terms: give a tuple of one matrix or more, such as Sum"),
+    "no tuple": (Sum(Dense(ones((2, 2)))), "Sum has a Dense as its terms: give a tuple of one matrix or more, such as Sum"),  # type: ignore[arg-type]
+    "a list": (Dense(LIST), r"Dense has a list as its kernel: give an array of shape \(i, o\)"),
+    "a list in a sum": (Sum((Dense(LIST),)), r"Dense has a list as its kernel: give an array of shape \(i, o\)"),
+    "nothing": (Circulant(None), r"Circulant has None as its first_row: give an array of shape \(n\)"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("kind", NO_PARTS)
+def test_parts_that_are_none_are_one_line(kind):
+    matrix, says = NO_PARTS[kind]
+    for use in (lambda: matrix.apply(jnp.ones(2)), matrix.to_dense):
+        with pytest.raises(UsageError, match=f"^{says}") as error:
+            use()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("use", [lambda: Sum(()).shape, lambda: Sum(()).work()], ids=["shape", "work"])
+def test_a_sum_without_terms_has_no_size(use):
+    with pytest.raises(UsageError, match="Sum has no terms"):
+        use()
+
+
+@pytest.mark.parametrize(
+    "v", [None, "ab", {"a": 1.0}, [[1.0], [1.0, 2.0]], [None], object()], ids=["none", "str", "dict", "ragged", "of none", "object"]
+)
+@pytest.mark.parametrize("matrix", [Dense(ones((2, 3))), low_rank_plus_diagonal(ones((1, 2)), ones((1, 2)), ones(2))], ids=["dense", "sum"])
+def test_inputs_that_are_no_arrays_are_one_line(matrix, v):
+    says = f"the input of {type(matrix).__name__}.apply is .* that JAX cannot read as an array: give an array of vectors, .* or of integers"
+    with pytest.raises(UsageError, match=says) as error:
+        matrix.apply(v)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("v", [[1.0, 2.0], (1, 2.0), [[1.0, 2.0], [3.0, 4.0]], [1, 0], 1])
+def test_lists_of_numbers_are_arrays(v):
+    for matrix in (Dense(ones((2, 3))), Circulant(jnp.array([1.0, 2.0])), low_rank_plus_diagonal(ones((1, 2)), ones((1, 2)), ones(2))):
+        np.testing.assert_array_equal(matrix.apply(v), matrix.apply(jnp.asarray(v)))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_cell_may_give_a_list(loop):
+    def step(matrix, h, x, read=lambda rows: rows):
+        y = matrix.apply(read([h[0], x[0]])) + matrix.apply(read((x[0], h[0])))
+        return y[:1], (y, None)
+
+    def gradient(step):
+        def loss(matrix):
+            return jnp.sum(recur(step, matrix, jnp.ones((1, 2)), jnp.ones((3, 1, 2)), loop=loop)[1])
+
+        return jax.value_and_grad(loss)(Dense(jnp.array([[0.5, 0.25], [0.125, 1.0]])))
+
+    jax.tree.map(np.testing.assert_array_equal, gradient(step), gradient(partial(step, read=jnp.stack)))
+
+
 def test_symbols_have_no_width():
     assert LowRank(ones((2, 4)), ones((2, 8))).apply(jnp.array([7, 0, 3])).shape == (3, 4)
 
@@ -92,4 +151,5 @@ def test_batches_placeholders_and_shapes_pass():
     assert jax.vmap(lambda matrix: matrix.apply(v), in_axes=(axes,))(batch).shape == (5, 3, 4)
     shapes = jax.eval_shape(lambda: LowRank(jnp.ones((2, 4)), jnp.ones((2, 8))))
     assert jax.eval_shape(lambda matrix: matrix.apply(v), shapes).shape == (3, 4)
-    assert jax.tree.map(lambda _: None, batch) == LowRank(None, None)  # type: ignore[arg-type]
+    nothing = jax.tree.map(lambda _: None, batch)
+    assert (type(nothing), nothing.left, nothing.right) == (LowRank, None, None)
