@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -17,7 +18,8 @@ NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
     """Return 1 for predictions whose most probable class is the target, else 0. The lowest class wins ties."""
-    return (jnp.argmax(logits, axis=-1) == targets).astype(jnp.float32)
+    best = jnp.argmax(logits, axis=-1)
+    return (best == targets.astype(best.dtype)).astype(jnp.float32)
 
 
 def perplexity(nats: float) -> float:
@@ -47,7 +49,9 @@ def sums_over_steps(losses: Float[Array, "b t"], mask: Bool[Array, "b t"] | None
     counted = jnp.ones_like(losses, bool) if mask is None else mask
     nats = jnp.sum(losses, axis=-1, where=counted)
     count = jnp.sum(counted, axis=-1, dtype=jnp.float32)
-    return {"loss": nats / jnp.maximum(count, 1), "nats": nats, steps: count}
+    with jax.numpy_dtype_promotion("standard"):  # counts are of single precision, whatever the losses are
+        loss = nats / jnp.maximum(count, 1)
+    return {"loss": loss, "nats": nats, steps: count}
 
 
 def corpus_metrics(means: Mapping[str, float]) -> dict[str, float]:

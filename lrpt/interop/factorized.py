@@ -14,6 +14,7 @@ from lrpt.cells import LSTMCarry
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import bound_layers
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
+from lrpt.networks.recurrent import initial_row
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.scaling import UNSCALED, Scaling
 
@@ -60,13 +61,14 @@ def of_model(params: Any, config: ModelConfig, input_size: int, reads: str, scal
     Raises:
       UsageError: as `of_layers`.
     """
-    cell, layers = bound_layers(params["recurrent"], recurrent_of(config, input_size))
+    network = recurrent_of(config, input_size)
+    cell, layers = bound_layers(params["recurrent"], network)
     readout = {"bias": params["readout_bias"]} if config.embeddings.tied else params["readout"]
     more = {"readout": dict(readout)}
     if "embedding" in params:
         more["embedding"] = dict(params["embedding"])
     if "initial_state" in params["recurrent"]:
-        states = params["recurrent"]["initial_state"]
+        states = initial_row(params["recurrent"], network)
         more["initial"] = {name: _state(own) for name, own in zip(layers, states if config.layers > 1 else (states,), strict=True)}
     return of_layers(cell, layers, int(input_size), reads, scaling, **more)
 

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
-from lrpt.errors import UsageError
-from lrpt.interop.sequences import Order, as_own, check_cell, check_sizes, network_cell, run, zero_carry
+from lrpt.errors import UsageError, check_finite
+from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_sizes, network_cell, run, zero_carry
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import MatrixConfig, Parameters
@@ -47,7 +47,8 @@ class Cell(nn.RNNCellBase):
       symbols: number of symbols, if the inputs are integers; None for vectors.
 
     Raises:
-      UsageError: there is no such cell, a size is no integer, the sizes do not fit the cell, or a storage is no `MatrixConfig`.
+      UsageError: there is no such cell, a size is no integer, the sizes do not fit the cell, a storage is no `MatrixConfig`, or the bias is
+        no number.
     """
 
     cell: str
@@ -63,6 +64,7 @@ class Cell(nn.RNNCellBase):
         network_cell(self.cell, self.features, self.depth, self.layers)
         if self.symbols is not None:
             check_sizes(symbols=self.symbols)
+        check_finite(self, "carry_bias")
         for name, value in {"matrices": self.matrices, "inputs": self.inputs}.items():
             if not isinstance(value, MatrixConfig):
                 raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")
@@ -92,7 +94,9 @@ class Cell(nn.RNNCellBase):
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
         """Return a state of zeros for inputs of one step, (*batch, features). The key is not used.
 
-        The state is as precise as the parameters, and at least float32. Parameters that are still to be drawn have the default precision.
+        The state is as precise as the parameters, and at least float32, because inputs may be more precise than parameters. If both are
+        bfloat16, cast the state, too: otherwise it makes the outputs float32. Parameters that are still to be drawn have the default
+        precision.
         """
         batch = tuple(input_shape[: len(input_shape) - self.num_feature_axes])
         params = [] if self.scope is None else jax.tree.leaves(self.variables.get("params", {}))
@@ -127,9 +131,15 @@ class Cell(nn.RNNCellBase):
         return inputs
 
     def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
-        """Return (new state, output) of one step."""
+        """Return (new state, output) of one step, as precise as the most precise of state, inputs and parameters.
+
+        Raises:
+          UsageError: the state is none of this cell, or has other rows than the inputs.
+        """
         params, x = self.bind_to(inputs)
-        own = as_own(carry, self.network.carry(self.bound_spec(jnp.shape(inputs))))
+        widths, shape = self.network.carry(self.bound_spec(jnp.shape(inputs))), jnp.shape(inputs)
+        own = as_own(carry, widths)
+        check_carry(own, widths, shape[: len(shape) - self.num_feature_axes])
         new, (y, _) = self.network.step(params, own, x)
         return as_own(new, carry), y
 
@@ -199,9 +209,19 @@ class Layers(nn.Module):
 
     layers: Sequence[nn.Module]
 
-    def __call__(self, inputs: Float[Array, "*b t m"], *, seq_lengths: Int[Array, "*b"] | None = None) -> Float[Array, "*b t o"]:
-        """Return the outputs of the last layer. Those behind the end of a sequence are not zeroed."""
-        outputs = inputs
-        for layer in self.layers:
+    def __call__(
+        self, inputs: Float[Array, "*b t m"], *, seq_lengths: Int[Array, "*b"] | None = None, **others: Any
+    ) -> Float[Array, "*b t o"]:
+        """Return the outputs of the last layer. Those behind the end of a sequence are not zeroed.
+
+        Raises:
+          UsageError: there are other arguments, or a layer does not return outputs alone.
+        """
+        if others:
+            raise UsageError(f"Layers takes seq_lengths only, and not {', '.join(others)}: call its layers one after another")
+        outputs: Any = inputs
+        for number, layer in enumerate(self.layers):
             outputs = layer(outputs, seq_lengths=seq_lengths)  # type: ignore[operator]
+            if isinstance(outputs, tuple):
+                raise UsageError(f"layer {number} of Layers returns its final state, too: make it without return_carry=True")
         return outputs

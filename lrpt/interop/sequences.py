@@ -73,6 +73,16 @@ def as_own(carry: Any, own: Any) -> Any:
     return named if jax.tree.structure(named) == structure else jax.tree.unflatten(structure, jax.tree.leaves(carry))
 
 
+def check_carry(carry: Any, widths: Any, batch: tuple[int, ...]) -> None:
+    """Raise a UsageError unless the arrays of a state of the cell's structure have the given widths, and a row for each input."""
+    for leaf, width in zip(jax.tree.leaves(carry), jax.tree.leaves(widths), strict=True):
+        if jnp.shape(leaf) != (*batch, width):
+            raise UsageError(
+                f"the state has an array of shape {jnp.shape(leaf)}, and inputs have the batch {batch}: give {(*batch, width)}, as "
+                f"`initialize_carry` returns it for the shape of these inputs"
+            )
+
+
 @dataclass(frozen=True)
 class Order:
     """Axes and direction of a sequence.

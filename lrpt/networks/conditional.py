@@ -20,7 +20,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import NetworkDefaults, Reads, Start, in_precision_of, shapes_of, start_from
+from lrpt.networks.protocol import NetworkDefaults, Reads, Start, check_rows, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
@@ -138,12 +138,24 @@ class ConditionalNetwork(nn.Module):
         check_symbols(inputs, CodedSize(self.symbols, self.units))
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
-        zeros = jax.tree.map(lambda width: jnp.zeros((inputs.shape[0], width)), self.cell.carry(self.spec))
-        carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros), inputs.shape[0])
+        carry = start_from(start, self._zeros(inputs.shape[0], params), inputs.shape[0])
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)
         return jnp.swapaxes(self.readout(y), 0, 1), carry
+
+    def initial_carry(self, rows: int) -> Any:
+        """Return the states before the first step of `rows` sequences, for `Start`: zeros, in the type of the parameters.
+
+        Raises:
+          UsageError: the number of rows is no integer, or below 1.
+        """
+        check_rows(rows)
+        return self._zeros(rows, self.variables["params"]["cell"])
+
+    def _zeros(self, rows: int, params: Any) -> Any:
+        zeros = jax.tree.map(lambda width: jnp.zeros((rows, width)), self.cell.carry(self.spec))
+        return in_precision_of(jax.tree.leaves(params), zeros)
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
         kernel, bias = of_readout(self.config.initial.kind, self.config.initial.scale, self.config.size)

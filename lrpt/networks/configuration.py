@@ -16,10 +16,16 @@ from lrpt.settings import OneOf, check_choices
 
 @dataclass(frozen=True)
 class _Storage:
-    """Storage of matrices. A group of settings adds its flag, and `rank`, `blocks` and `density` with its own defaults."""
+    """Storage of matrices. A group of settings adds its flag, and whether it ties matrices or normalizes weights."""
 
     FLAG: ClassVar[str]
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+    rank: int = 24
+    """d: maximum rank of each low-rank matrix, displacement rank, number of reflections, rank of a tensor train"""
+    blocks: int = 4
+    """k: blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
+    density: float = 0.125
+    """share of the entries that sparse matrices have"""
 
     def __post_init__(self) -> None:
         check_choices(self, self.FLAG)
@@ -41,12 +47,6 @@ class StorageConfig(_Storage):
     """Storage of recurrent matrices."""
 
     FLAG: ClassVar[str] = "model.matrices"
-    rank: int = 24
-    """d: maximum rank of each low-rank matrix, displacement rank, number of reflections, rank of a tensor train"""
-    blocks: int = 4
-    """k: blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
-    density: float = 0.125
-    """share of the entries that sparse matrices have"""
     weight_norm: bool = False
     """weight normalization of all matrices of the cell (not of its diagonals, the embeddings and the readout)"""
 
@@ -79,10 +79,6 @@ class InputStorageConfig(_Storage):
     FLAG: ClassVar[str] = "model.inputs"
     rank: int = 1
     """maximum rank of each low-rank input matrix, or as for recurrent matrices"""
-    blocks: int = 4
-    """blocks, as for recurrent matrices"""
-    density: float = 0.125
-    """share of the entries that sparse matrices have"""
     tied: bool = False
     """all input matrices share one low-rank factor R"""
 

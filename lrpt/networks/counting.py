@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 
+from lrpt.errors import UsageError
 from lrpt.matrices import ROW_NORMS, num_params
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.layers import Layered
@@ -37,7 +38,7 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
       output_size: width of the predictions.
 
     Raises:
-      UsageError: the settings contradict each other, for example a rank above the size.
+      UsageError: `config` is no configuration of a network; the settings contradict each other, for example a rank above the size.
     """
     params = _shapes(config, input_size, output_size)
     true = num_params(params)
@@ -90,7 +91,14 @@ def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> i
 
 
 def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
-    """Return the shapes of the parameters. They are kept, because commands count a network several times, and tracing it takes a while."""
+    """Return the shapes of the parameters. They are kept, because commands count a network several times, and tracing it takes a while.
+
+    Raises:
+      UsageError: `config` is no configuration of a network.
+    """
+    if isinstance(config, type) or not hasattr(config, "parameter_shapes"):
+        given = config.__name__ if isinstance(config, type) else repr(config)
+        raise UsageError(f"config is {given}: give the configuration of a network, such as lrpt.ModelConfig('gru', 128)")
     return _shapes_of(config, input_size, output_size, getattr(input_size, "symbols", None))
 
 

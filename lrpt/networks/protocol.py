@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from flax.serialization import from_state_dict, to_state_dict
+from flax.traverse_util import unflatten_dict
 from jaxtyping import Array, Bool, Int
 
 from lrpt.errors import UsageError, is_integer
@@ -65,17 +65,49 @@ def start_from(start: Start | None, initial: Any, rows: int) -> Any:
     return start.choose_state(initial, rows)
 
 
+def check_rows(rows: object) -> None:
+    """Raise a UsageError unless the number of rows of a state is an integer, 1 or more."""
+    if not is_integer(rows) or rows < 1:  # type: ignore[operator]
+        given = f"an array of shape {jnp.shape(rows)}" if hasattr(rows, "shape") else repr(rows)  # type: ignore[arg-type]
+        raise UsageError(f"rows is {given}: expected the number of sequences, an integer, 1 or more")
+
+
+def as_stored(state: Any) -> Any:
+    """Return a state as parameters store it: nested dicts of arrays, by the names of fields and the numbers of entries of tuples.
+
+    The path of such an array consists of strings, as functions of Flax and optax expect. A state that is one array stays an array.
+    """
+    named = _by_names(state)
+    return named[()] if () in named else unflatten_dict(named)
+
+
 def as_state(row: Any, own: Any) -> Any:
-    """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
-    return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
+    """Return a stored state in the structure of the cell's own. It may have any containers, such as those that Orbax and msgpack restore.
+
+    Raises:
+      UsageError: its arrays do not have the names that `as_stored` gives to those of the cell's own state.
+    """
+    if jax.tree.structure(row) == jax.tree.structure(own):
+        return row
+    given, needed = _by_names(row), _by_names(own)
+    if given.keys() != needed.keys():
+        found, expected = (", ".join("/".join(names) or "one without a name" for names in tree) or "none" for tree in (given, needed))
+        raise UsageError(f"the stored state has the arrays {found}: expected {expected}, as the network of this cell has them")
+    return jax.tree.unflatten(jax.tree.structure(own), [given[names] for names in needed])
 
 
 def as_state_if_named_alike(row: Any, own: Any) -> Any:
     """Return what `as_state` does, or the state as it is if its names or numbers of arrays are not those of the cell's own."""
     try:
         return as_state(row, own)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except UsageError:
         return row
+
+
+def _by_names(state: Any) -> dict[tuple[str, ...], Any]:
+    """Return the arrays of a state by the keys of their paths as strings, in the order of the tree."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {tuple(jax.tree_util.keystr((key,), simple=True) for key in path): leaf for path, leaf in leaves}
 
 
 def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:

@@ -15,7 +15,7 @@ from lrpt.errors import UsageError, check_at_least, check_integers
 from lrpt.matrices import Operator
 from lrpt.networks.configuration import InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, mask_role
-from lrpt.networks.protocol import NetworkDefaults, Start, as_state, in_precision_of, start_from
+from lrpt.networks.protocol import NetworkDefaults, Start, as_state, as_stored, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -202,7 +202,7 @@ class Recurrent(nn.Module):
         """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes.
 
         The state has the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16. A trainable row
-        counts as one of them.
+        counts as one of them, and is stored `as_stored`.
         """
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
         row = zeros
@@ -215,7 +215,8 @@ class Recurrent(nn.Module):
         leaves, treedef = jax.tree.flatten(zeros)
         spread = self.cell.initial_spread(self.spec)
         keys = jax.random.split(key, len(leaves))
-        return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
+        drawn = [jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True)]
+        return as_stored(treedef.unflatten(drawn))
 
 
 def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
@@ -238,10 +239,15 @@ def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: A
     return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
 
 
-def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
-    """Return the state before the first step of `rows` sequences, from the same parameters and in their type."""
+def initial_row(params: Any, network: Recurrent) -> Any:
+    """Return the state before the first step of one sequence, in the structure of the cell's own: from the same parameters, or zeros."""
     zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
-    return _in_rows(as_state(params.get("initial_state", zeros), zeros), rows, jax.tree.leaves(params))
+    return as_state(params.get("initial_state", zeros), zeros)
+
+
+def initial_carry(params: Any, network: Recurrent, rows: int, settings: Any = None, frozen: Any = None) -> Any:
+    """Return the state before the first step of `rows` sequences, in the type of the same collections as those of `cell_params`."""
+    return _in_rows(initial_row(params, network), rows, jax.tree.leaves((params, settings, frozen)))
 
 
 def _in_rows(row: Any, rows: int, arrays: Sequence[Array]) -> Any:

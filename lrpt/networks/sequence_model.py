@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
 from lrpt.initialization import of_readout
 from lrpt.matrices import Bias, Dense, Operator
 from lrpt.networks.configuration import (
@@ -23,8 +23,9 @@ from lrpt.networks.configuration import (
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, draw_mask, draw_word_weights
 from lrpt.networks.embedding import Embedding
 from lrpt.networks.layers import split_by_layer
-from lrpt.networks.protocol import Reads, Start, shapes_of
-from lrpt.networks.recurrent import Recurrent, RecurrentConfig
+from lrpt.networks.protocol import Reads, Start, check_rows, shapes_of
+from lrpt.networks.recurrent import Recurrent, RecurrentConfig, initial_carry
+from lrpt.parametrizations import FROZEN
 from lrpt.recurrence.kernels.plan import MAX_RANK, MAX_SIZE
 from lrpt.settings import accepts_short_names
 from lrpt.symbols import Weighted, check_symbols
@@ -130,6 +131,7 @@ class SequenceModel(nn.Module):
     def setup(self) -> None:
         config = self.config
         check_choice("reads", self.reads, get_args(Reads))
+        check_integers(self, "input_size", "output_size", optional=False)
         check_at_least(1, self, "input_size", "output_size")
         self.recurrent = recurrent_of(config, self.input_size, self.sharers)
         if config.embedding_width is not None:
@@ -160,6 +162,9 @@ class SequenceModel(nn.Module):
     ) -> Float[Array, "b *t o"]:
         """Return predictions (b, o), or (b, t, o) if every step is read. `mask` is true for steps that count.
 
+        Predictions at steps that do not count have no meaning. They depend on the other rows of the batch and on the loop: leave them out
+        of losses and metrics.
+
         In training, dropout needs the random numbers `dropout`.
         """
         return self.advance(inputs, mask, train=train)[0]
@@ -174,6 +179,8 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Array, "b *t o"], Any]:
         """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence.
 
+        Without it, the sequence begins with the state that `initial_carry` returns. Predictions at steps that do not count have no meaning.
+
         If only the last output is read and no step of a row counts, as in a window behind the end of its sequence, then its prediction is
         that of an output of zeros. The state is right: it is that before the window.
 
@@ -184,6 +191,21 @@ class SequenceModel(nn.Module):
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def initial_carry(self, rows: int) -> Any:
+        """Return the state before the first step of `rows` sequences, for `Start`, in the type of the parameters.
+
+            carry = model.apply(variables, rows, method="initial_carry")
+            predictions, carry = model.apply(variables, inputs, None, Start(carry), method="advance")
+
+        Raises:
+          UsageError: the number of rows is no integer, or below 1; there are no parameters.
+        """
+        check_rows(rows)
+        own = self.recurrent.variables
+        if "params" not in own:
+            raise UsageError("the variables have no collection 'params' of this network: give those that `init` of this model returned")
+        return initial_carry(own["params"], self.recurrent, rows, own.get("settings"), own.get(FROZEN))
 
     def _check_inputs(self, inputs: Any, mask: Any) -> None:
         for name, given in {"inputs": inputs, "mask": mask}.items():

@@ -20,6 +20,10 @@ Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
 
 
+Axes = Mapping[str, int] | Callable[[tuple[str, ...]], int | tuple[int, ...] | None]
+"""The axes along which the entries of one row of a parameter lie: by the last key of its path, or a function of all keys."""
+
+
 class ShrinkState(NamedTuple):
     """State of `clip_by_norm_or_shrink` and `clip_or_shrink`: the number of gradients so far that were not finite."""
 
@@ -156,29 +160,35 @@ def clip_all_but_first_seven(max_delta: Scalar = 1.0) -> optax.GradientTransform
     return optax.masked(optax.clip(max_delta), clipped)
 
 
-def project_rows(max_norm: Scalar = 10.0, axes: Mapping[str, int] = ROW_AXIS) -> optax.GradientTransformation:
+def project_rows(max_norm: Scalar = 10.0, axes: Axes | None = None) -> optax.GradientTransformation:
     r"""Limit row norms after the update: each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
 
     Matrices are known by the last key of their path in the parameters. By default these are the fields in which lrpt stores them
-    (`lrpt.matrices.ROW_AXIS`), and 'kernel', as Flax's `Dense` has it. Biases, diagonals, embeddings and initial states do not change. The
-    kernel of a convolution has rows for each place of its window. A weight-normalized row is g v / ||v||; both v and g are limited, because
-    |g| is the norm of the effective row, and Miceli Barone 2018, section 3.5.1, does not say which of them is meant. This must be the last
-    element of a chain: it replaces the update by the one that leads to the projected parameters.
+    (`lrpt.matrices.ROW_AXIS`), and 'kernel', as Flax's `Dense` has it. Biases, diagonals, embeddings and initial states do not change. A
+    weight-normalized row is g v / ||v||; both v and g are limited, because |g| is the norm of the effective row, and Miceli Barone 2018,
+    section 3.5.1, does not say which of them is meant. This must be the last element of a chain: it replaces the update by the one that
+    leads to the projected parameters.
+
+    By default a 'kernel' of more than two axes is refused, because its name does not tell which of them belong to the inputs: (heads, k, d)
+    of an attention layer's output, (window, in, out) of a convolution, or a stack of matrices (models, in, out). Name them by `axes`.
 
     Args:
       max_norm: the largest norm of a row.
-      axes: last key of a path -> the axis along which the entries of one row lie. A row holds the weights of one output: `{"w": 0}` for
-        matrices (in, out), as in `x @ w`, and `{"w": -1}` for (out, in). The key of an entry of a tuple is its number, as "0".
+      axes: the axis along which the entries of one row lie, which holds the weights of one output. Either a dict from the last key of a
+        path: `{"w": 0}` for matrices (in, out), as in `x @ w`, and `{"w": -1}` for (out, in). Or a function of all keys of a path, which
+        returns an axis, a tuple of axes, or None for a parameter without rows. The key of an entry of a tuple is its number, as "0".
+        `optax.inject_hyperparams` takes a function for a schedule: give it `static_args="axes"`.
 
     Raises:
-      ValueError: `max_norm` is not above 0; no parameter has a key of `axes`, or one has too few axes; or `update` was called without the
-        parameters.
+      ValueError: `max_norm` is not above 0; no parameter has rows by `axes`, or one has too few axes; a kernel has more than two axes, and
+        `axes` is None; or `update` was called without the parameters.
     """
     _check_positive("max_norm", max_norm)
 
     def init(params: optax.Params) -> optax.EmptyState:
-        paths = [_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-        if paths and not any(path and path[-1] in axes for path in paths):
+        leaves = [(_names(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(params)]
+        paths = [names for names, _ in leaves]
+        if paths and all(_row_axes(names, leaf, axes) is None for names, leaf in leaves):
             found = ", ".join(sorted({path[-1] if path else "an array" for path in paths}))
             raise ValueError(
                 f"project_rows finds no matrix among {found}: "
@@ -218,15 +228,33 @@ def _norm(updates: Any) -> Float[Array, ""]:
     return optax.tree.norm(jax.tree.map(lambda g: g.astype(jnp.promote_types(g.dtype, jnp.float32)), updates))
 
 
-def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Mapping[str, int]) -> Float[Array, "..."] | None:
+def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Axes | None) -> Float[Array, "..."] | None:
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
-    if not names or names[-1] not in axes:
+    of_rows = _row_axes(names, value, axes)
+    if of_rows is None:
         return None
     if any(name in ROW_NORMS.values() for name in names[:-1]):
         return jnp.abs(value) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
-    return jnp.linalg.norm(value, axis=axes[names[-1]], keepdims=True) / max_norm
+    return jnp.sqrt(jnp.sum(jnp.square(value), axis=of_rows, keepdims=True)) / max_norm
+
+
+def _row_axes(names: tuple[str, ...], value: Float[Array, "..."], axes: Axes | None) -> int | tuple[int, ...] | None:
+    """Return the axes along which the entries of one row of a parameter lie, or None if it has no rows.
+
+    Raises:
+      ValueError: `axes` is None, and the parameter is a kernel of more than two axes.
+    """
+    if callable(axes):
+        return axes(names)
+    if axes is None and names[-1:] == ("kernel",) and value.ndim > 2:
+        raise ValueError(
+            f"project_rows: {'/'.join(names)} has shape {value.shape}, and a kernel of more than two axes may be of attention, of a "
+            f"convolution or a stack: give axes, such as a function of the path that returns the axes of the inputs: "
+            f"lambda path: (0, 1) if path[-2:] == ('out', 'kernel') else 0 if path[-1] == 'kernel' else None"
+        )
+    return (ROW_AXIS if axes is None else axes).get(names[-1]) if names else None
 
 
 def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:

@@ -204,7 +204,7 @@ class Loaded:
 
         Args:
           inputs: as the task's file has them, without standardization. Integers stand for numbers if the network reads vectors.
-          mask: true at steps that count; None if all do.
+          mask: true at steps that count; None if all do. Predictions at the other steps have no meaning.
 
         Raises:
           UsageError: the inputs do not have the shape that the network reads.

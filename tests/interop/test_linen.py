@@ -8,6 +8,7 @@ import optax
 import orbax.checkpoint as ocp
 import pytest
 from flax import serialization
+from flax.errors import ScopeCollectionNotFound
 from flax.training.train_state import TrainState
 from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, assert_equal, can_be_tied, has_rows, weighted_sum
 
@@ -282,6 +283,8 @@ def test_it_trains_with_the_users_loop_and_is_saved_by_her_code(rnn, tmp_path):
         ({"symbols": True}, "symbols is True: expected an integer"),
         ({"layers": 0}, "layers is 0"),
         ({"depth": 2}, "depth is 2: expected 1 for gru"),
+        ({"carry_bias": "1"}, "carry_bias is '1': expected a number"),
+        ({"carry_bias": float("nan")}, "carry_bias is nan: expected a finite number"),
     ],
 )
 def test_settings_that_do_not_fit(settings, says):
@@ -402,3 +405,53 @@ def test_every_layer_of_several_knows_the_lengths():
     padded = layers.apply(params, inputs(), seq_lengths=LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         assert_close(padded[row, :length], layers.apply(params, inputs()[row : row + 1, :length])[0])
+
+
+@pytest.mark.parametrize("shape", [(2, SIZE), (SIZE,), (BATCH, SIZE + 1)])
+@pytest.mark.parametrize("symbols", [None, WIDTH])
+def test_a_state_of_other_rows_than_the_inputs_is_one_line(shape, symbols):
+    cell, xs = Cell("lstm", SIZE, symbols=symbols), inputs()[:, 0] if symbols is None else jnp.zeros(BATCH, int)
+    params = cell.init(jax.random.key(0), cell.initialize_carry(None, xs.shape), xs)
+    given = ", ".join(map(str, shape))
+    says = rf"an array of shape \({given},?\), and inputs have the batch \({BATCH},\): give \({BATCH}, {SIZE}\)"
+    with pytest.raises(UsageError, match=says):
+        cell.apply(params, (jnp.zeros(shape),) * 2, xs)
+
+
+def test_the_rnn_of_flax_stays_in_bfloat16_with_a_state_that_is_cast_too():
+    """The state of `initialize_carry` is at least float32, so that inputs of float32 do not change its type within the loop."""
+    theirs, xs = nn.RNN(Cell("lstm", SIZE)), inputs()
+    low, narrow = (jax.tree.map(lambda a: a.astype(jnp.bfloat16), tree) for tree in (theirs.init(jax.random.key(0), xs), xs))
+    carry = theirs.cell.initialize_carry(None, (BATCH, WIDTH))
+    assert theirs.apply(low, narrow).dtype == theirs.apply(low, xs).dtype == jnp.float32
+    cast = jax.tree.map(lambda h: h.astype(jnp.bfloat16), carry)
+    assert theirs.apply(low, narrow, initial_carry=cast).dtype == jnp.bfloat16
+
+
+def test_layers_return_the_outputs_alone():
+    layers = Layers([RNN(Cell("gru", SIZE))])
+    params = layers.init(jax.random.key(0), inputs())
+    with pytest.raises(UsageError, match="Layers takes seq_lengths only, and not return_carry: call its layers one after another"):
+        layers.apply(params, inputs(), return_carry=True)
+    with_state = Layers([RNN(Cell("gru", SIZE)), RNN(Cell("gru", SIZE), return_carry=True)])
+    with pytest.raises(UsageError, match="layer 1 of Layers returns its final state, too: make it without return_carry=True"):
+        with_state.init(jax.random.key(0), inputs())
+
+
+@pytest.mark.parametrize(("cell", "layers"), [("gru", 1), ("lstm", 1), ("lstm", 2)])
+def test_the_initial_state_of_a_trained_network_begins_a_layer(cell, layers):
+    """As docs/flax.md repeats it for a number of rows, whatever arrays it has."""
+    network = Recurrent(ModelConfig(cell, SIZE, parametrization="dense", layers=layers), WIDTH)
+    xs = jnp.swapaxes(inputs(), 0, 1)
+    params = jax.tree.map(lambda a: a + 0.3, network.init(jax.random.key(0), xs)["params"])
+    start = jax.tree.map(lambda h: jnp.broadcast_to(h, (BATCH, *h.shape)), params["initial_state"])
+    ys = RNN(Cell(cell, SIZE, layers=layers), time_major=True).apply({"params": params}, xs, initial_carry=start)
+    assert_close(ys, network.apply({"params": params}, xs)[1])
+
+
+def test_an_adapter_needs_the_collection_frozen():
+    layer = RNN(Cell("gru", SIZE, MatrixConfig("adapter", RANK)))
+    variables = layer.init(jax.random.key(0), inputs())
+    assert variables.keys() == {"params", "frozen"}
+    with pytest.raises(ScopeCollectionNotFound, match='collection "frozen"'):
+        layer.apply({"params": variables["params"]}, inputs())

@@ -17,7 +17,7 @@ from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
 from lrpt.interop.pytorch import as_linen, bound, bound_layers, read, read_layers, replaced, write
 from lrpt.matrices import Bias, LowRank, Sum
-from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.recurrent import Recurrent, initial_row
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
 WIDTH, SIZE, BATCH, STEPS = 3, 5, 4, 6
@@ -166,9 +166,10 @@ def test_arrays_of_a_network_are_named_by_layer_and_part(name, layers, parts):
     assert config["layers"] == [[f"l{k}"] for k in range(layers)]
     assert (config["cell"], config["reads"], config["input_size"]) == (model.config.cell, model.reads, model.input_size)
     assert {key for key in arrays if key.startswith("initial")} == {f"initial.l{k}.{part}" for k in range(layers) for part in parts}
-    states = params["recurrent"]["initial_state"] if layers > 1 else (params["recurrent"]["initial_state"],)
-    for k, state in enumerate(states):
-        np.testing.assert_array_equal(arrays[f"initial.l{k}.h"], getattr(state, "h", state))
+    states = params["recurrent"]["initial_state"]
+    for k in range(layers):
+        state = states[str(k)] if layers > 1 else states
+        np.testing.assert_array_equal(arrays[f"initial.l{k}.h"], state["h"] if parts == "hc" else state)
 
 
 def test_layers_that_share_their_parameters_are_written_for_each():
@@ -195,10 +196,10 @@ def test_trained_networks_as_state_dicts(name, torch):
     kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
     theirs = kind(model.input_size, SIZE, config.layers, batch_first=True)
     theirs.load_state_dict({n: torch.tensor(a) for n, a in write(*bound_layers(params["recurrent"], network)).items()})
-    of_layers = params["recurrent"]["initial_state"] if config.layers > 1 else (params["recurrent"]["initial_state"],)
+    own = initial_row(params["recurrent"], network)
 
     def stacked(part):
-        rows = [getattr(own, part, own) for own in of_layers]
+        rows = [getattr(row, part, row) for row in (own if config.layers > 1 else (own,))]
         return torch.tensor(np.repeat(np.stack(rows)[:, None], BATCH, 1))
 
     state = (stacked("h"), stacked("c")) if config.cell == "lstm" else stacked("h")

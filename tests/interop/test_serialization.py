@@ -4,12 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import serialization
 from jax import export
 
 import lrpt.interop.serialization  # noqa: F401  # registers the classes
 from lrpt.cells import CELLS, CellSpec
+from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank, Sparse, Sum
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.optim import clip_by_norm_or_shrink
+from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
 
 N, ROWS = 8, 3
 
@@ -48,3 +51,36 @@ def test_matrices_with_their_static_fields(matrix):
     np.testing.assert_allclose(roundtrip(lambda own, v: own.apply(v), matrix, v), matrix.apply(v), rtol=1e-6)
     again = roundtrip(lambda own: own, matrix)
     assert jax.tree.structure(again) == jax.tree.structure(matrix)
+
+
+def test_the_state_of_an_optimizer_that_recovers():
+    rule, params = clip_by_norm_or_shrink(), {"w": jnp.ones(3)}
+    found, state = roundtrip(rule.update, {"w": jnp.full(3, jnp.nan)}, rule.init(params), params)
+    assert (type(state).__name__, int(state.recoveries)) == ("ShrinkState", 1)
+    np.testing.assert_allclose(found["w"], 0.1, rtol=1e-6)
+
+
+def bound(name, kind):
+    """The parameters of a cell's step: matrices in named tuples."""
+    cell = CELLS[name]
+    spec = CellSpec(cell.input_size(CellSpec(N, N)) if cell.input_size else 5, N)
+    owner = Parameters(cell.template(spec), MatrixConfig(kind, 2, blocks=2), MatrixConfig("dense"))
+    return owner.init_with_output(jax.random.key(0))[0]
+
+
+@pytest.mark.parametrize(("name", "kind"), [*((name, "low_rank_plus_diagonal") for name in CELLS), *(("gru", kind) for kind in FORMS)])
+def test_flax_writes_and_reads_trees_with_matrices(name, kind):
+    params = bound(name, kind)
+    blank = jax.tree.map(jnp.zeros_like, params)
+    found = serialization.from_bytes(blank, serialization.to_bytes(params))
+    assert jax.tree.structure(found) == jax.tree.structure(params)
+    jax.tree.map(np.testing.assert_array_equal, found, params)
+    state = serialization.to_state_dict(params)
+    assert all(isinstance(key, jax.tree_util.DictKey) for path, _ in jax.tree_util.tree_leaves_with_path(state) for key in path)
+
+
+@pytest.mark.parametrize(("content", "given"), [({"kernel": jnp.eye(2)}, "kernel"), ({}, "nothing"), (jnp.eye(2), "a ArrayImpl")])
+def test_a_matrix_of_another_kind_is_one_line(content, given):
+    matrix = LowRank(jnp.ones((1, 2)), jnp.ones((1, 2)))
+    with pytest.raises(UsageError, match=f"the content has {given} for a LowRank: expected left, right; give the target it was written of"):
+        serialization.from_state_dict(matrix, content)

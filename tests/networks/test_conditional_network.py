@@ -112,3 +112,15 @@ def test_a_network_of_bfloat16_parameters_computes_in_bfloat16(trained):
     logits, carry = model.apply({"params": low}, inputs, method="advance")
     assert {leaf.dtype for leaf in jax.tree.leaves((logits, carry))} == {jnp.dtype("bfloat16")}
     np.testing.assert_allclose(logits.astype(jnp.float32), advance(inputs, None)[0], rtol=0.05, atol=0.1)
+
+
+def test_the_initial_state_given_by_hand_changes_nothing(trained):
+    model, params, inputs, advance = trained
+    for precision in (jnp.float32, jnp.bfloat16):
+        cast = jax.tree.map(lambda a, to=precision: a.astype(to), params)
+        carry = model.apply({"params": cast}, BATCH, method="initial_carry")
+        assert {leaf.dtype for leaf in jax.tree.leaves(carry)} == {jnp.dtype(precision)}
+    carry = model.apply({"params": params}, BATCH, method="initial_carry")
+    jax.tree.map(np.testing.assert_array_equal, advance(inputs, Start(carry)), advance(inputs, None))
+    with pytest.raises(UsageError, match="rows is 0: expected the number of sequences"):
+        model.apply({"params": params}, 0, method="initial_carry")

@@ -8,7 +8,7 @@ from lrpt.cells import CELLS, Cell
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, TiedStorageConfig
-from lrpt.networks.counting import count, count_in_step, count_parts
+from lrpt.networks.counting import averaged_bytes, count, count_in_step, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.specs import BiasSpec, MatrixSpec
@@ -137,3 +137,12 @@ def test_gates_whose_names_begin_like_that_of_the_shared_projection_are_gates(in
     parts = count_parts(ModelConfig("mine", N, inputs=inputs, embeddings=EmbeddingConfig(N)), 50, 50)
     of_gate, projection = (N * N, 0) if inputs.kind == "dense" else (2 * N, 2 * N)
     assert (parts["input"], parts["further_input"]) == (of_gate + projection, 2 * of_gate)
+
+
+@pytest.mark.parametrize("function", [count, count_in_step, averaged_bytes])
+@pytest.mark.parametrize(("config", "given"), [("gru", "'gru'"), (None, "None"), (ModelConfig, "ModelConfig")])
+def test_what_is_no_configuration_is_one_line(function, config, given):
+    with pytest.raises(
+        UsageError, match=rf"config is {given}: give the configuration of a network, such as lrpt\.ModelConfig\('gru', 128\)"
+    ):
+        function(config, 3, 2)

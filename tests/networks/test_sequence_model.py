@@ -9,6 +9,7 @@ import numpy as np
 import oracles
 import pytest
 from flax.serialization import msgpack_restore, to_bytes
+from flax.traverse_util import flatten_dict, path_aware_map
 from table import (
     BATCH,
     INPUT_SIZE,
@@ -26,18 +27,19 @@ from table import (
     width_of_input,
 )
 
-from lrpt.cells import CELLS, title_of
+from lrpt.cells import CELLS, LSTMCarry, title_of
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
-from lrpt.networks.recurrent import Recurrent, initial_carry
+from lrpt.networks.recurrent import Recurrent, initial_carry, initial_row
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
+from lrpt.runs.named_arrays import from_named, to_named
 
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
@@ -75,7 +77,8 @@ def float64_predictions(row, variables, xs):
     template, module = parameters_module(row)
     cell_params = module.apply({name: collection["recurrent"]["cell"] for name, collection in variables.items()})
     weights = Network(CELLS[row.cell], template, cell_params, None, None).arrays()
-    start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), params["recurrent"]["initial_state"])
+    own = initial_row(params["recurrent"], Recurrent(row.config(), width_of_input(row.cell)))
+    start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), own)
     if "embedding" in params:
         xs = np.asarray(xs, np.float64) @ params["embedding"]["table"]
     _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(xs, 0, 1))
@@ -502,3 +505,133 @@ def test_a_sequence_continues_from_a_state_that_was_restored_without_a_target(la
     for bare in (tuple(jax.tree.leaves(carry)), jnp.zeros((BATCH, 4)), {"c": carry}):
         with pytest.raises(UsageError, match=r"the state to start from has shapes .*: expected .*LSTMCarry"):
             model.apply(variables, xs, None, Start(bare), method="advance")
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", CELLS)
+def test_parameters_are_dicts_of_arrays_with_strings_as_keys(cell, layers):
+    """So that functions of Flax and optax which take the path of a parameter can read it."""
+    shapes = ModelConfig(cell, SIZE, rank=RANK, layers=layers, embedding=SIZE).parameter_shapes(INPUT_SIZE, OUTPUT_SIZE)
+    keys = [key for path, _ in jax.tree_util.tree_leaves_with_path(shapes) for key in path]
+    assert all(isinstance(key, jax.tree_util.DictKey) and isinstance(key.key, str) for key in keys)
+    named = flatten_dict(shapes, sep="/")
+    assert len(named) == len(jax.tree.leaves(shapes))
+    assert path_aware_map(lambda path, leaf: named["/".join(path)] is leaf, shapes) == jax.tree.map(lambda leaf: True, shapes)
+
+
+@pytest.mark.parametrize(
+    ("cell", "layers", "names"),
+    [
+        ("gru", 1, [()]),
+        ("lstm", 1, [("c",), ("h",)]),
+        ("gru", 2, [("0",), ("1",)]),
+        ("lstm", 2, [(k, part) for k in "01" for part in "ch"]),
+    ],
+)
+def test_arrays_of_an_initial_state_have_the_names_of_fields_and_the_numbers_of_layers(cell, layers, names):
+    shapes = ModelConfig(cell, SIZE, rank=RANK, layers=layers).parameter_shapes(INPUT_SIZE, OUTPUT_SIZE)
+    stored = {path[2:]: leaf for path, leaf in flatten_dict(shapes).items() if path[:2] == ("recurrent", "initial_state")}
+    assert list(stored) == names
+    assert {leaf.shape for leaf in stored.values()} == {(SIZE,)}
+
+
+def test_an_initial_state_is_read_in_the_form_of_earlier_versions_and_of_files():
+    """Earlier versions stored tuples and named tuples. The names in .npz files are the same."""
+    model, variables = model_and_params(ModelConfig("lstm", SIZE, rank=RANK, layers=2))
+    recurrent = variables["params"]["recurrent"]
+    earlier = tuple(LSTMCarry(**recurrent["initial_state"][str(k)]) for k in range(2))
+    before = {"params": {**variables["params"], "recurrent": {**recurrent, "initial_state": earlier}}}
+    assert_equal(model.apply(before, XS), model.apply(variables, XS))
+    arrays = to_named(before)
+    assert "params/recurrent/initial_state/1/c" in arrays
+    assert_equal(from_named(variables, arrays), variables)
+
+
+def test_keys_of_an_initial_state_are_dealt_in_the_order_of_layers():
+    """So that a seed gives the numbers that it gave before states were stored in dicts, which JAX sorts as '0', '1', '10', '2'."""
+    network = Recurrent(ModelConfig("unitary", SIZE, layers=11), INPUT_SIZE)
+    zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
+    drawn = network._draw_state(jax.random.key(0), zeros)
+    spread = network.cell.initial_spread(network.spec)
+    for k, (key, zero) in enumerate(zip(jax.random.split(jax.random.key(0), 11), zeros, strict=True)):
+        assert_equal(drawn[str(k)], jax.random.uniform(key, zero.shape, zero.dtype, -spread, spread))
+
+
+def test_an_initial_state_of_another_cell_is_one_line():
+    model, variables = model_and_params(ModelConfig("lstm", SIZE, rank=RANK))
+    recurrent = variables["params"]["recurrent"]
+    other = {"params": {**variables["params"], "recurrent": {**recurrent, "initial_state": {"c": recurrent["initial_state"]["c"]}}}}
+    with pytest.raises(UsageError, match="the stored state has the arrays c: expected c, h, as the network of this cell has them"):
+        model.apply(other, XS)
+
+
+@pytest.mark.parametrize("reads", ["last", "all"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig("gru", SIZE, rank=RANK),
+        ModelConfig("lstm", SIZE, rank=RANK, layers=2),
+        ModelConfig("lstm", SIZE, rank=RANK, trainable_initial_state=False),
+        ModelConfig("gru", SIZE, rank=RANK, parametrization="adapter"),
+        VariableConfig("vcgru", SIZE, rank=RANK, embedding=SIZE),
+    ],
+    ids=lambda config: config.label,
+)
+def test_a_sequence_from_the_initial_state_given_by_hand_equals_one_without_it(config, reads):
+    model, variables = model_and_params(config, reads)
+    for precision in ("float32", "bfloat16"):
+        cast, xs = jax.tree.map(lambda a, to=precision: jnp.asarray(a, to), (variables, XS))
+        carry = model.apply(cast, BATCH, method="initial_carry")
+        predictions, after = model.apply(cast, xs, method="advance")
+        assert jax.tree.map(lambda h: (h.shape, h.dtype), carry) == jax.tree.map(lambda h: (h.shape, h.dtype), after)
+        assert_equal(model.apply(cast, xs, None, Start(carry), method="advance"), (predictions, after))
+        assert jax.tree.leaves(carry)[0].dtype == precision
+
+
+def test_the_initial_state_begins_a_scan_over_windows():
+    model, variables = model_and_params(ModelConfig("lstm", SIZE, rank=RANK))
+
+    def window(carry, xs):
+        predictions, carry = model.apply(variables, xs[:, None], None, Start(carry), method="advance")
+        return carry, predictions
+
+    _, predictions = jax.lax.scan(window, model.apply(variables, BATCH, method="initial_carry"), jnp.swapaxes(XS, 0, 1))
+    assert_close(predictions[-1], model.apply(variables, XS))
+
+
+def test_an_initial_state_for_no_number_of_rows_is_one_line():
+    model, variables = model_and_params(LRD.config())
+    for rows, given in (
+        (0, "0"),
+        (1.5, "1.5"),
+        (True, "True"),
+        ("2", "'2'"),
+        (XS, rf"an array of shape \({BATCH}, {STEPS}, {INPUT_SIZE}\)"),
+    ):
+        with pytest.raises(UsageError, match=rf"rows is {given}: expected the number of sequences, an integer, 1 or more"):
+            model.apply(variables, rows, method="initial_carry")
+    with pytest.raises(UsageError, match="no collection 'params' of this network: give those that `init` of this model returned"):
+        model.apply(variables["params"], BATCH, method="initial_carry")
+
+
+@pytest.mark.parametrize("pack", ["always", "never"])
+def test_predictions_at_steps_that_count_do_not_depend_on_padding_and_packing(pack):
+    """Those at other steps have no meaning, and nothing is tested of them."""
+    model, variables = model_and_params(LRD.config(pack=pack), reads="all")
+    found = jax.jit(model.apply)(variables, jnp.where(MASK[..., None], XS, jnp.nan), MASK)
+    alone = jax.jit(model.apply)(variables, XS)
+    for row, length in enumerate(MASK.sum(axis=1).tolist()):
+        assert_close(found[row, :length], alone[row, :length])
+
+    @jax.jit
+    @jax.grad
+    def gradient(variables, xs):
+        return jnp.sum(jnp.sin(model.apply(variables, xs, MASK)), where=MASK[..., None])
+
+    assert_close(gradient(variables, jnp.where(MASK[..., None], XS, jnp.nan)), gradient(variables, XS))
+
+
+@pytest.mark.parametrize("sizes", [("3", 2), (3, None), (2.5, 2)])
+def test_widths_that_are_no_integers_are_one_line(sizes):
+    with pytest.raises(UsageError, match=r"(input|output)_size is .*: expected an integer"):
+        LRD.config().build(*sizes, "last").init(jax.random.key(0), XS)

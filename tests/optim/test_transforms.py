@@ -22,7 +22,7 @@ from lrpt.optim import (
     project_rows,
     recoveries,
 )
-from lrpt.optim.recipes import NO_EPS, rmsprop_2016
+from lrpt.optim.recipes import NO_EPS, RECIPES, rmsprop_2016
 from lrpt.optim.transforms import shrink_after
 from lrpt.runs.named_arrays import from_named, to_named
 
@@ -292,7 +292,7 @@ def test_modules_of_yours_may_end_in_scale():
 
 def test_rows_of_stacked_matrices_are_those_of_each():
     kernels = {"kernel": 10.0 * jax.random.normal(jax.random.key(0), (5, 4, 8))}
-    rule, still = project_rows(1.0), jnp.zeros((5, 4, 8))
+    rule, still = project_rows(1.0, {"kernel": -2}), jnp.zeros((5, 4, 8))
     together = rule.update({"kernel": still}, rule.init(kernels), kernels)[0]["kernel"]
     each = [rule.update({"kernel": still[0]}, optax.EmptyState(), {"kernel": one})[0]["kernel"] for one in kernels["kernel"]]
     np.testing.assert_allclose(together, jnp.stack(each), rtol=1e-6)
@@ -377,3 +377,45 @@ def test_boxed_parameters_are_known_by_the_names_of_their_boxes(transform):
     for of_kind in (boxed, params_of_nnx):
         found, _ = optimizer.update(of_kind[0], optimizer.init(of_kind[1]), of_kind[1])
         jax.tree.map(np.testing.assert_array_equal, jax.tree.leaves(found), jax.tree.leaves(expected))
+
+
+def of_attention(path):
+    """The axes of the inputs of an `nn.MultiHeadDotProductAttention`."""
+    if path[-1] != "kernel":
+        return None
+    return (0, 1) if path[-2] == "out" else 0
+
+
+def test_rows_of_attention_lie_along_the_axes_that_a_function_of_the_path_returns():
+    """An output has the weights (d,) of a head's component, or (heads, k) of the last map. The oracle is a loop over outputs."""
+    params = nn.MultiHeadDotProductAttention(num_heads=2).init(jax.random.key(0), jnp.ones((1, 3, 8)))["params"]
+    params = jax.tree.map(lambda leaf: leaf + 1.0, params)
+    rule = project_rows(0.5, of_attention)
+    change, _ = rule.update(jax.tree.map(jnp.zeros_like, params), rule.init(params), params)
+    new = optax.apply_updates(params, change)
+    for name in ("query", "key", "value", "out"):
+        rows, found = (np.reshape(tree[name]["kernel"], (8, 8)).T for tree in (params, new))  # (outputs, inputs)
+        for row, limited in zip(rows, found, strict=True):
+            np.testing.assert_allclose(limited, row * min(1.0, 0.5 / np.linalg.norm(row)), rtol=1e-5)
+        np.testing.assert_array_equal(new[name]["bias"], params[name]["bias"])
+
+
+def test_kernels_of_more_than_two_axes_are_refused_unless_their_axes_are_named():
+    params = nn.MultiHeadDotProductAttention(num_heads=2).init(jax.random.key(0), jnp.ones((1, 3, 8)))
+    says = r"params/key/kernel has shape \(8, 2, 4\), and a kernel of more than two axes .*: give axes, such as a function of the path"
+    for rule in (project_rows(), RECIPES["weight_norm"].build(1e-3)):
+        with pytest.raises(ValueError, match=says) as error:
+            rule.init(params)
+        assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match=says):
+        project_rows().update(params, optax.EmptyState(), params)
+    with pytest.raises(ValueError, match="project_rows finds no matrix among bias, kernel"):
+        project_rows(1.0, lambda path: None).init(params)
+
+
+def test_axes_by_a_function_with_a_bound_in_the_state():
+    """`optax.inject_hyperparams` would take the function for a schedule."""
+    params = {"w": jnp.full((2, 3), 4.0)}
+    optimizer = optax.inject_hyperparams(project_rows, static_args="axes")(2.0, lambda path: 0)
+    change, _ = jax.jit(optimizer.update)(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+    np.testing.assert_allclose(optax.apply_updates(params, change)["w"], jnp.full((2, 3), 2**0.5), rtol=1e-6)
