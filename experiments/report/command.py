@@ -89,6 +89,7 @@ def run(options: Options, root: Path, console: Console) -> None:
         console.say(f"next: {PROGRAM}")
         return
     evidence = evidence_of(root)
+    console.say(f"computing the pages from {len(evidence.records)} runs; this takes a minute or two ...")
     judged = [Judged(paper, evidence) for paper in PAPERS]
     texts = pages(judged, root)
     for record in evidence.records:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -259,13 +259,13 @@ class RunDirectory:
         if found[RUN] != self.identifier():
             raise UsageError(f"{name} belongs to another run: restore the result of this one, or remove it to train again", code=1)
         record = found["metrics_record"]
-        if _record([text for text, _ in self._lines()[: record["lines"]]]) != record:
+        if record_of([text for text, _ in self._lines()[: record["lines"]]]) != record:
             self._refuse_metrics()
         return _with_nan_metrics(found)
 
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
         """Mark the run as finished. Return what `result` reads."""
-        content = sealed({**result, RUN: self.identifier(), "metrics_record": _record([text for text, _ in self._lines()])})
+        content = sealed({**result, RUN: self.identifier(), "metrics_record": record_of([text for text, _ in self._lines()])})
         write_json(self.path / RESULT, content)
         return _with_nan_metrics(content)
 
@@ -301,7 +301,8 @@ class RunDirectory:
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 
-def _record(lines: list[str]) -> dict[str, Any]:
+def record_of(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the number and the digest of lines of `metrics.jsonl`, each with its end, as a result holds them in `metrics_record`."""
     return {"lines": len(lines), "sha256": hashlib.sha256("".join(lines).encode(errors="replace")).hexdigest()}
 
 

@@ -1,6 +1,7 @@
 """Which runs bear on which claim, what is listed, and which runs are needed."""
 
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -39,6 +40,7 @@ from lrpt.datasets import jsb
 from lrpt.errors import UsageError
 from lrpt.optim import RECIPES
 from lrpt.runs.configuration import to_json
+from lrpt.runs.files import sealed
 
 COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
 LENGTH = "--preset paper-variable-length"
@@ -833,7 +835,7 @@ def test_a_usual_network_with_fewer_parameters_is_named(size, named, tmp_path):
         test = {"bits_per_character": bits, "multiplications": operations}
         path = make_run(tmp_path, computing.CHARS, f"--preset {flags}", 0, {62_700: bits}, "bits_per_character", test, name=str(parameters))
         found = json.loads((path / "result.json").read_text())
-        write(path / "result.json", found | {"parameters": {"true": parameters}})
+        write(path / "result.json", sealed(found | {"parameters": {"true": parameters}}))
     test = {"bits_per_character": 1.9, "multiplications": 32_768.0}
     make_run(tmp_path, computing.CHARS, "--preset annealed-rnn", 0, {62_700: 1.9}, "bits_per_character", test, name="larger")
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
@@ -958,6 +960,18 @@ def test_an_altered_analysis_is_refused(tmp_path):
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"), [("result.json", '"seconds": ', '"seconds": 1'), ("metrics.jsonl", '"loss": 0.', '"loss": 1.')]
+)
+def test_an_altered_result_or_metric_is_refused(tmp_path, name, old, new):
+    kept = ROOT / "experiments" / "results" / "adding" / "adding-lr-seed1"
+    path = shutil.copytree(kept, tmp_path / "adding" / kept.name) / name
+    assert load(tmp_path)
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(UsageError, match=rf"{name} was changed"):
+        load(tmp_path)
+
+
 # What is listed
 
 
@@ -1013,7 +1027,7 @@ def test_most_single_models_are_more_than_half_of_those_that_are_quoted():
 def test_the_lattice_table_has_56_rows():
     rows = [row for row in lattice.PAPER.rows if row.where.startswith("Table 1")]
     assert (len(rows), len({(row.where, row.model) for row in rows})) == (56, 56)
-    assert {plot.where.split()[1].strip("()") for plot in lattice.PAPER.plots} == {"3", "4", "5", "6", "7"}
+    assert {plot.where.split()[1].strip("()") for plot in lattice.PAPER.plots} == set("1234567")
 
 
 @pytest.mark.slow

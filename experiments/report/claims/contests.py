@@ -118,6 +118,20 @@ class Final:
 
 
 @dataclass(frozen=True)
+class BestOnValidation(Final):
+    """The best validation metric of runs that both trained to the end: the split that selects the state, beside the test split."""
+
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
+        one, other = self._best(better, better.updates), self._best(worse, worse.updates)
+        if one is None or other is None or not are_over(lengths, better, worse):
+            return Pair(better.seed, None, None, settled=False)
+        return compared(better.seed, one - other if self.higher else other - one, strict)
+
+
+@dataclass(frozen=True)
 class Alike(Final):
     """A metric whose two values the paper calls equal. The advantage is a tolerance minus their difference.
 

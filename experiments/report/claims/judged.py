@@ -84,7 +84,7 @@ class JudgedRelation:
         if contest is None:
             return NONE
         stands_in = isinstance(contest, Final) and not all(pair.settled for pair in self.pairs)
-        return contest.name.replace("test ", "validation ", 1) if stands_in else contest.name
+        return contest.name.replace("test ", "best validation ", 1) if stands_in else contest.name
 
     @property
     def distance(self) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
-from lrpt.runs.files import is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, with_nan
+from lrpt.runs.files import DIGEST, is_intact
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, record_of, with_nan
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
@@ -172,6 +172,7 @@ def read(directory: Path, growing: bool = False) -> Record | None:
         return None
     if result is not None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
+        _check_seals(directory, result)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
     failure = _failure(directory / FAILURE, metrics[-1]["update"] if metrics else 0, result)
@@ -183,8 +184,21 @@ def _analysis(path: Path) -> dict[str, Any] | None:
         return None
     analysis = _object(path)
     if not is_intact(analysis):
-        raise UsageError(f"{path} was changed after it had been written: restore it, or remove it and collect the run again", code=1)
+        raise _changed(path)
     return analysis
+
+
+def _check_seals(directory: Path, result: Mapping[str, Any]) -> None:
+    """Raise a UsageError if a sealed result, or the metrics whose digest it holds, were changed."""
+    if DIGEST in result and not is_intact(result):
+        raise _changed(directory / RESULT)
+    record = result.get("metrics_record")
+    if record is not None and record_of(_text(directory / METRICS).splitlines(keepends=True)[: record["lines"]]) != record:
+        raise _changed(directory / METRICS)
+
+
+def _changed(path: Path) -> UsageError:
+    return UsageError(f"{path} was changed after it had been written: restore it, or remove it and collect the run again", code=1)
 
 
 def _failure(path: Path, last_update: int, result: Mapping[str, Any] | None) -> dict[str, Any] | None:

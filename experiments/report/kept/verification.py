@@ -63,7 +63,8 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
     found = []
     for record in _named(load(results), names):
         one = verify_one(results / record.experiment / record.name, record, data_dir, console)
-        console.say(f"{one.name}: {one.verdict}; {one.detail}")
+        said_before = one.verdict == "skipped" and one.detail in {other.detail for other in found}
+        console.say(f"{one.name}: {one.verdict}; {'as above' if said_before else one.detail}")
         found.append(one)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in dict.fromkeys(one.verdict for one in found)}
     console.say(f"{len(found)} results: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")

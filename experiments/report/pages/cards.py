@@ -140,14 +140,15 @@ def commands(one: Described) -> Iterator[str]:
         yield f"python -m experiments.compress {place} --rank {rank}{data}"
 
 
-def models_page(found: Sequence[Described]) -> str:
-    """Return the page that lists all trained networks."""
+def models_page(found: Sequence[Described], runs: int) -> str:
+    """Return the page that lists all trained networks, of so many kept runs."""
     columns = ["network", "run", "data", "score", "seed", "test", "parameters", "kB"]
     tasks = dict.fromkeys(one.record.experiment for one in found)
     tables = {task: table(columns, [_row(one) for one in found if one.record.experiment == task], left=4) for task in tasks}
     parts = [
         "# Trained networks",
-        "These networks are kept with their weights. Each has a card: training, score, licence, and the commands that use it. "
+        f"These {len(found)} of {runs} [kept runs](runs.md) have weights, within 30 MB in all: only their metrics can be computed again. "
+        "Each has a card: training, score, licence, and the commands that use it. "
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
         'The column "test" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, '
         'so the best evaluation is selected on the test sequences. The column "kB" has the size of the compressed weights.',
@@ -176,4 +177,4 @@ def _up(place: PurePosixPath) -> str:
 def card_pages(records: Sequence[Record], root: Path) -> dict[PurePosixPath, str]:
     """Return the text of every card, and of the page that lists them, by path."""
     found = described(records, root)
-    return {MODELS: models_page(found), **{one.place / CARD: card(one) for one in found}}
+    return {MODELS: models_page(found, len(records)), **{one.place / CARD: card(one) for one in found}}

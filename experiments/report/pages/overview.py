@@ -43,6 +43,7 @@ def _in_words(judged: Sequence[Judged]) -> str:
     """Return how many claims were judged at all, and at which size."""
     found = tally(judged)
     quoted = sum(q.row.note == QUOTED for one in judged for q in one.quantities)
+    quoted += sum(r.relation.note == QUOTED for one in judged for r in one.relations)
     published = sum(count for status, count in found.items() if status not in APART)
     return (
         f"Of {found.total()} claims, {published} were judged at the published size; {_of_one_seed(judged)} of these are values of one "
@@ -150,8 +151,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   is behind gained more in its last evaluation than it is behind.
 - **Divergence**: a run that diverged loses against a run that did not diverge and came further. A pair with such a run has no number and
   cannot be significant.
-- **Events**, such as a criterion that is met: if one network gets there only after the other one's training has ended, at the length that
-  the claim asks for, the pair decides nothing.
+- **Events**, such as a criterion that is met, are dated by the evaluation that sees them. They happened after the evaluation before. If one
+  network gets there only after the other one's training has ended, at the length that the claim asks for, the pair decides nothing.
 - **Caps**: a value at a cap enters the test as the cap. So means up to the cap are compared (restricted means), and the mean advantage is a
   bound.
 - **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.

@@ -131,14 +131,18 @@ def _study(study: Study, judged: Judged) -> list[str]:
     if not runs:
         return []
     columns, rows = tabulated(study, runs)
-    blocks = [
-        table([columns[0], *columns[start : start + AT_ONCE]], [[row[0], *row[start : start + AT_ONCE]] for row in rows])
-        for start in range(1, len(columns), AT_ONCE)
-    ]
+    blocks = [_some_columns(columns, rows, start) for start in range(1, len(columns), AT_ONCE)]
     title = f"## Learning curves. {study.title}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
     return [title, image, *others, f"{capitalized(study.score_name)} by update:", *blocks]
+
+
+def _some_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], start: int) -> str:
+    """Return a table of `AT_ONCE` columns from `start` on, behind the first column. Rows without a value there are left out."""
+    parts = ((row[0], row[start : start + AT_ONCE]) for row in rows)
+    kept = [[name, *values] for name, values in parts if any(value != NONE for value in values)]
+    return table([columns[0], *columns[start : start + AT_ONCE]], kept)
 
 
 def _studies(judged: Judged) -> list[str]:

@@ -279,7 +279,8 @@ OF_LAYERS = (
     ),
     _within(
         FIGURE_5B,
-        "the gates of each layer are more open after training than before (our reading of 'all layers are utilized')",
+        "the gates of each layer are more open after training than before (our reading of 'all layers are utilized'; another one is that "
+        "closing any layer costs something)",
         GATE,
         _gates("trained", "mean", min),
         _gates("untrained", "mean", max),
@@ -385,7 +386,9 @@ STUDIES = (
 )
 
 PLOTS = (
+    Plot("Figure 1", "a drawing of stacked and of deep transition networks", "no measurement"),
     Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn discs` draws those of a trained network"),
+    Plot("Figure 3", "a drawing of a recurrent highway layer", "no measurement"),
     Plot("Figure 4", "loss of a hyperparameter search (a swarm plot, not read), by architecture and depth", FIGURE_4),
     Plot("Figure 5a", "test perplexity by depth", FIGURE_5A),
     Plot("Figure 5b", "gates by layer and step on JSB Chorales", FIGURE_5B),

@@ -283,12 +283,14 @@ RELATIONS = (
 )
 
 PLOTS = (
+    Plot("Figure 1", "a drawing of the flows through a lattice network", "no measurement"),
+    Plot("Figure 2", "a drawing of the LRU, the GRU and the Grid-LSTM", "no measurement"),
     *(Plot(f"Figure 3 ({text})", "test loss by epoch: LSTM, GRU, RHN, Grid-LSTM, LRU", f"Figure 3, {text}") for text in TEXTS),
     *(Plot(f"Figure 4 ({text})", "test loss by epoch: GRU, PS-LRU, RG-LRU, LRU", f"Figure 4, {text}") for text in TEXTS),
     Plot("Figure 5 (PTB)", "test loss by share of the data", "Figure 5, PTB"),
     Plot("Figure 5 (text8)", "test loss by share of the data", "Figure 5, text8"),
     Plot("Figure 5 (enwik8, in the authors' repository)", "test loss by share of the data", "Figure 5, enwik8"),
-    Plot("Figure 6", "box plot of epochs until the best", "Table 1", "fewer epochs"),
+    Plot("Figure 6", "box plot of epochs until the best", "Figure 6"),
     Plot("Figure 7", "gradient norms by layer and epoch", "Figure 7"),
 )
 

@@ -90,6 +90,7 @@ STUDIES = (
 )
 
 PLOTS = (
+    Plot("Figure 1", "a drawing of two steps of a unit with variable computation", "no measurement"),
     Plot("Figure 2, top", "which dimensions are updated at which bit", FIGURE_2, SMALL_BITS.name),
     Plot("Figure 2, middle", "the same with 8 buffer bits", FIGURE_2, BUFFERED[8].name),
     Plot("Figure 2, bottom", "the same with 24 buffer bits", FIGURE_2, BUFFERED[24].name),

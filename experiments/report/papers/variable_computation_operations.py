@@ -46,10 +46,17 @@ def at_equal_operations(judged: Judged) -> Takeaway:
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'All is at smaller scale here. ' if all_small and not large.pairs else ''}{_large_and_small(judged, large, characters)} "
-        f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', '')} "
+        f"{_with_hard_mask(judged, characters)}{gap(gated, alike, 'such GRUs', '')} "
         f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', '')}",
         (
-            of_size,
+            f"{of_size}{_devices(judged)}" if of_size else "",
+            _otherwise(
+                judged,
+                characters,
+                ANNEALED_SCALE,
+                SMALL_CHARS_SCALE,
+                "With the recipe tried first (12 epochs, constant learning rate), VCRNN-256",
+            ),
             _otherwise(judged, characters, ANNEALED_SCALE, CONSTANT_SCALE, "After 20 epochs at a constant learning rate, VCRNN-256"),
             _otherwise(
                 judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant learning rate, the VCRNN on bits"
@@ -120,21 +127,23 @@ def _trained(found: JudgedRelation) -> str:
     return f"If the learning rate falls in the last {FALLING[found.smaller]} epochs, a" if found.smaller in FALLING else "A"
 
 
-def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
-    """Return the same comparison with the hard mask, and with the first recipe; what was not run is left out.
+def _devices(judged: Judged) -> str:
+    """Return which networks on characters were trained on a GPU, which rounds float32 products to fewer bits; nothing if none was."""
+    on_gpu = {
+        network.name: [seed for seed, run in network.runs(judged.evidence, best=True).items() if "NVIDIA" in run.environment["device"]]
+        for network in (CHAR_NETWORKS["VCRNN-1024"], *LARGE_RNNS)
+    }
+    said = [f"{name} (seed{'' if len(seeds) == 1 else 's'} {in_series([*map(str, seeds)])})" for name, seeds in on_gpu.items() if seeds]
+    return f" Trained on a GPU, where products are rounded to TF32: {in_series(said)}; the others on CPUs." if said else ""
 
-    The paper does not say which mask its scores have.
-    """
+
+def _with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
+    """Return the same comparison with the hard mask; nothing if it was not run. The paper does not say which mask its scores have."""
     hard = _at_scale(judged, found, found.smaller, hard=True)
-    first = "With the recipe tried first (12 epochs, constant learning rate), it"
-    said = (
-        gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", "") if hard.pairs else "",
-        _otherwise(judged, found, ANNEALED_SCALE, SMALL_CHARS_SCALE, first, "them", ""),
-    )
-    return "".join(f"{sentence} " for sentence in said if sentence)
+    return f"{gap(hard, 'With a hard mask, which skipping needs, it', 'such RNNs', '')} " if hard.pairs else ""
 
 
-def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, what: str, other: str = "such RNNs", unit: str = BITS) -> str:
+def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, what: str) -> str:
     """Return the comparison with another recipe, if the judged one is the usual one; nothing if it was not run.
 
     Args:
@@ -142,11 +151,9 @@ def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, wh
       found: the judged comparison.
       usual, scale: scales of its versions with the usual recipe and with the other one.
       what: beginning of the sentence.
-      other: the models that it is compared with.
-      unit: of the advantage; empty if the sentence before says it.
     """
     control = _at_scale(judged, found, scale)
-    return gap(control, what, other, unit) if found.smaller == usual and control.pairs else ""
+    return gap(control, what, "such RNNs", BITS) if found.smaller == usual and control.pairs else ""
 
 
 def _with_hard_masks(judged: Judged, bits: JudgedRelation, gated: JudgedRelation) -> str:

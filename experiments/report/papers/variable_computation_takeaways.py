@@ -1,16 +1,20 @@
 """Takeaways about variable computation; every number is computed from the kept results."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from experiments.report.claims.contests import BestOnValidation
 from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.quantities import autocorrelation
 from experiments.report.claims.rows import Evidence, Network
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
+    ANNEALED_BITS,
     BIT_NETWORKS,
     CHAR_NETWORKS,
     CRNN_100,
@@ -24,9 +28,10 @@ from experiments.report.papers.variable_computation_networks import (
 )
 from experiments.report.papers.variable_computation_operations import at_equal_operations, scores_in
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES, BOUNDARY
-from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, says, seeds_in_words
+from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, placed, says, seeds_in_words
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
+from lrpt.tasks.bits import WIDTH
 
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")
 
@@ -39,10 +44,15 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
 def _melodies(judged: Judged) -> Takeaway:
     """Return how the network of the paper's size compares with a usual one on melodies."""
     melodies = judged.relation("VCRNN-500 > RNN-250")
+    on_validation = judged.judge(replace(melodies.relation, contest=BestOnValidation("validation perplexity", "perplexity", "{:.2f}")))
     return Takeaway(
-        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}",
-        (_operations(judged),) * (melodies.verdict.status is not Status.NOT_RUN),
+        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}"
+        f"{f' On the validation tunes it is {placed(on_validation)}.' if on_validation.pairs else ''}",
+        () if melodies.verdict.status is Status.NOT_RUN else (_operations(judged), _OF_TUNES),
     )
+
+
+_OF_TUNES = "Errors are over seeds only. They leave out that other tunes would give other scores."
 
 
 def _others(judged: Judged) -> Takeaway:
@@ -76,6 +86,7 @@ def _schedules(judged: Judged) -> Takeaway:
     triplets = judged.relation("more computation on fast passages: triplets rather than quarter")
     boundaries, gated = (judged.relation(f"{AT_BOUNDARIES}{of} (our reading; English)") for of in ("", ", by a VCGRU too"))
     large = judged.relation(f"{AT_BOUNDARIES}, by 1,024 units (our reading; English)")
+    wide = _compared(large, "than that of other places")
     most = judged.relation("with 24 buffer bits, most of the computation")
     if not m.observed or not bits.observed:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
@@ -93,16 +104,27 @@ def _schedules(judged: Judged) -> Takeaway:
         f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
-            f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",
+            f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.{_with_falling_rate(judged)}",
             f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
             f"the steps.",
             f"Melodies: m is {_compared(bars, 'on bars than on other symbols', -1)}, and "
             f"{_compared(triplets, 'on triplets than on quarter notes')}.",
             f"Characters: the largest mean of m at word boundaries (last letter, white space, first letter) is "
             f"{_compared(boundaries, 'than that of other places')}. {_about_words(judged)}"
-            + f" With 1,024 units, the largest one there is {_compared(large, 'than that of other places')}."
-            * bool(large.pairs),
+            f"{f' With 1,024 units, the largest one there is {wide}.' if large.pairs else ''}",
         ),
+    )
+
+
+def _with_falling_rate(judged: Judged) -> str:
+    """Return the autocorrelation of m over bits in the networks whose learning rate falls; nothing if none was run."""
+    read = autocorrelation(WIDTH).read
+    values = [value for run in ANNEALED_BITS.runs(judged.evidence, best=True).values() if (value := read(run)) is not None]
+    return (
+        f" These networks have a constant learning rate. In those of the comparison at equal operations, whose learning rate falls, the "
+        f"autocorrelation of m is {in_series([f'{value:+.2f}' for value in values])} ({seeds_in_words([len(values)])})."
+        if values
+        else ""
     )
 
 

@@ -145,6 +145,7 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
     """Print the metrics of each split with a soft and with a hard mask, and write them to `hard.json`."""
+    console.say("evaluating all splits with both masks; this takes a minute or more ...")
     found = both_masks(trained)
     _print_masks(found, console)
     write_json(options.numbers / "hard.json", found)
