@@ -72,7 +72,7 @@ class DropoutConfig:
 
 
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Masked(Composite):
     """An operator that multiplies its input by a mask with one row for each row of the batch."""
 
@@ -89,7 +89,7 @@ class Masked(Composite):
 
 
 @register_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Affine(Composite):
     """The affine map v W + b as one operator. The weight of an input multiplies the whole output."""
 
