@@ -38,7 +38,7 @@ def test_a_file_of_the_user_has_its_own_terms(tmp_path):
 
 @pytest.mark.slow
 def test_cards_are_up_to_date_and_listed(results):
-    texts = card_pages([one.record for one in results], ROOT)
+    texts = card_pages(load(ROOT / "experiments" / "results"), ROOT)
     assert len(texts) == len(results) + 1
     for path, shown in texts.items():
         assert (ROOT / path).read_text() == shown, f"run python -m experiments.report: {path} is stale"
@@ -58,7 +58,7 @@ def test_a_metric_that_is_not_finite_is_no_number_of_a_card(results):
     metrics = {**one.record.result["metrics"], "test": {"loss": 800.0, "perplexity": None}}
     diverged = one._replace(record=replace(one.record, result={**one.record.result, "metrics": metrics}))
     assert "| score, test split | loss 800 |" in card(diverged)
-    assert "| not finite |" in models_page([diverged])
+    assert "| not finite |" in models_page([diverged], 1)
 
 
 def test_cards_show_the_metric_of_the_preset(results):
@@ -68,7 +68,7 @@ def test_cards_show_the_metric_of_the_preset(results):
     trained.preset = "wide-state"
     wide = one._replace(record=replace(one.record, result={**one.record.result, "metrics": metrics}), trained=trained)
     assert "score, test split | recall 0.75, loss 0.25" in card(wide)
-    assert "| recall | 0 | 0.75 |" in models_page([wide])
+    assert "| recall | 0 | 0.75 |" in models_page([wide], 1)
 
 
 def test_commands_of_cards_are_understood(results):
@@ -92,4 +92,6 @@ def test_a_card_of_weights_that_are_gone_is_stale(tmp_path, assert_refused):
     kept = make_run(tmp_path / "experiments" / "results", test={"loss": 0.0009}, command="python -m experiments.example")
     main([], tmp_path)
     (kept / "README.md").write_text("a card")
-    assert_refused(lambda words: main(words, tmp_path), ["--check"], "README.md is a card of weights that are not kept", code=1)
+    assert_refused(
+        lambda words: main(words, tmp_path), ["--check"], "README.md is a card of weights that are not kept", code=1, printed=True
+    )

@@ -448,7 +448,7 @@ def test_curve_beside_the_published_log(kept):
 
 @pytest.mark.slow
 def test_check_finds_what_is_stale(kept, assert_refused):
-    assert_refused(command(kept), ["--check"], "REPRODUCTION.md", code=1)
+    assert_refused(command(kept), ["--check"], "REPRODUCTION.md", code=1, printed=True)
     for folder in ("figures", "schedules"):  # pages show them, whatever is kept
         shutil.copytree(ROOT / "experiments" / "results" / folder, kept / "experiments" / "results" / folder)
     main([], kept)
@@ -457,20 +457,20 @@ def test_check_finds_what_is_stale(kept, assert_refused):
         path = kept / "experiments" / "results" / image
         before = path.read_bytes()
         path.unlink()
-        assert_refused(command(kept), ["--check"], f"results/{image}, which ", code=1)
+        assert_refused(command(kept), ["--check"], f"results/{image}, which ", code=1, printed=True)
         path.write_bytes(before)
     for page in ("low_rank", "lattice", "runs", "verdicts"):
         path = kept / "docs" / "reproduction" / f"{page}.md"
         before = path.read_text()
         path.write_text(before + "by hand")
-        assert_refused(command(kept), ["--check"], f"{page}.md is not what the results say", code=1)
+        assert_refused(command(kept), ["--check"], f"{page}.md is not what the results say", code=1, printed=True)
         path.write_text(before)
     (kept / "docs" / "reproduction" / "old.md").write_text("")
-    assert_refused(command(kept), ["--check"], "old.md is no page", code=1)
+    assert_refused(command(kept), ["--check"], "old.md is no page", code=1, printed=True)
     (kept / "docs" / "reproduction" / "old.md").unlink()
     make_run(kept / "runs", seed=1)
     main(["--collect", str(kept / "runs")], kept)
-    assert_refused(command(kept), ["--check"], code=1, warned=True)
+    assert_refused(command(kept), ["--check"], code=1, warned=True, printed=True)
 
 
 def test_notes_stand_below_their_table_once_with_numbers():
