@@ -9,6 +9,11 @@ import jax
 Kind = TypeVar("Kind", bound=type)
 
 
+def stored_fields(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass, or of an object of one, that are no static ones: the children of the pytree."""
+    return tuple(field.name for field in fields(kind) if not field.metadata.get("static"))
+
+
 def register_fields(kind: Kind) -> Kind:
     """Register a dataclass as a pytree of its fields. Those with the metadata {"static": True} belong to its structure.
 
@@ -23,8 +28,8 @@ def register_fields(kind: Kind) -> Kind:
     Returns:
       The class.
     """
-    static = tuple(field.name for field in fields(kind) if field.metadata.get("static"))
-    stored = tuple(field.name for field in fields(kind) if field.name not in static)
+    stored = stored_fields(kind)
+    static = tuple(field.name for field in fields(kind) if field.name not in stored)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in stored)
 
     def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Hashable, ...]]:

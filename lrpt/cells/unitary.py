@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 
 from lrpt.cells.cell import Cell, CellSpec
 from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation, as_complex
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import at_least_single
 from lrpt.specs import MatrixSpec, OperatorSpec
 from lrpt.symbols import type_of_input
 
@@ -112,7 +112,7 @@ def _mod_relu(
     positive = square > 0
     # The square root of zero has no finite derivative, and a is zero if state and input are zero.
     modulus = jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
-    rescale = relu(modulus + bias.astype(at_least_single(bias.dtype))) / (modulus + 1e-5)
+    rescale = relu(modulus + at_least_single(bias)) / (modulus + 1e-5)
     h = jnp.concatenate([a.real * rescale, a.imag * rescale], axis=-1)
     h = h.astype(dtype) if jnp.finfo(dtype).bits < 32 else h  # a state of half precision, which is computed in single precision, stays one
     return h, (h, UnitaryInfo(rescale))

@@ -47,7 +47,7 @@ from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Dense, is_operator, leading_block
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import at_least_single
 from lrpt.pytrees import register_fields
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 
@@ -170,7 +170,7 @@ def _hard(rounding: str, m: Array, n: int) -> Array:
 
 def _exact(m: Array) -> Array:
     """Cast to a type that distinguishes neighbouring positions; bfloat16 does so only up to 256."""
-    return m.astype(at_least_single(m.dtype))
+    return at_least_single(m)
 
 
 def _positions(m: Array, n: int) -> Array:

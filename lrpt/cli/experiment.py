@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol
 
@@ -150,7 +151,7 @@ class Experiment(Generic[D]):
         spec = sys.modules["__main__"].__spec__
         return f"python -m {spec.name.removesuffix('.__main__')}" if spec else f"python {Path(sys.argv[0]).name}"
 
-    @property
+    @cached_property
     def costs(self) -> Mapping[str, str]:
         """Return what presets cost, in words: {'quick': '2 minutes on a core'}. An experiment outside of `experiments` has no costs."""
         return importlib.import_module("experiments").costs_of(self.name) if is_experiment(self.name) else {}

@@ -137,7 +137,8 @@ class Cell(nn.RNNCellBase):
           UsageError: the state is none of this cell, or has other rows than the inputs.
         """
         params, x = self.bind_to(inputs)
-        widths, shape = self.network.carry(self.bound_spec(jnp.shape(inputs))), jnp.shape(inputs)
+        shape = jnp.shape(inputs)
+        widths = self.network.carry(self.bound_spec(shape))
         own = as_own(carry, widths)
         check_carry(own, widths, shape[: len(shape) - self.num_feature_axes])
         new, (y, _) = self.network.step(params, own, x)

@@ -17,7 +17,7 @@ parameters of a cell's step. The variables of a network contain arrays only, and
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +28,7 @@ from lrpt import cells, matrices
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.optim import ShrinkState
+from lrpt.pytrees import stored_fields
 
 
 def _classes_of(module: ModuleType) -> Iterable[type]:
@@ -46,7 +47,7 @@ def _from_bytes(content: Any) -> tuple[Any, ...]:
 
 def _to_state_dict(matrix: Any) -> dict[str, Any]:
     """Return the arrays of a matrix by field. The static fields are not written: those of the target are kept."""
-    return {name: serialization.to_state_dict(getattr(matrix, name)) for name in _stored(matrix)}
+    return {name: serialization.to_state_dict(getattr(matrix, name)) for name in stored_fields(matrix)}
 
 
 def _from_state_dict(matrix: Any, state: Any) -> Any:
@@ -55,7 +56,7 @@ def _from_state_dict(matrix: Any, state: Any) -> Any:
     Raises:
       UsageError: the state dict is of another kind of matrix.
     """
-    names = _stored(matrix)
+    names = stored_fields(matrix)
     if not isinstance(state, dict) or state.keys() != set(names):
         found = ", ".join(map(str, state)) if isinstance(state, dict) else f"a {type(state).__name__}"
         kind = type(matrix).__name__
@@ -63,11 +64,6 @@ def _from_state_dict(matrix: Any, state: Any) -> Any:
             f"the content has {found or 'nothing'} for a {kind}: expected {', '.join(names)}; give the target it was written of"
         )
     return replace(matrix, **{name: serialization.from_state_dict(getattr(matrix, name), state[name], name) for name in names})
-
-
-def _stored(matrix: Any) -> list[str]:
-    """Return the names of the fields of a matrix that hold arrays."""
-    return [field.name for field in fields(matrix) if not field.metadata.get("static")]
 
 
 def _register() -> None:

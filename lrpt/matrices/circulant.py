@@ -10,8 +10,8 @@ from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
-from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
+from lrpt.precision import at_least_single, complex_if
 from lrpt.pytrees import register_fields
 
 
@@ -22,7 +22,7 @@ def _transforms(n: int, count: int) -> int:
 
 def _rfft(x: Float[Array, "*b n"]) -> Complex[Array, "*b k"]:
     """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision."""
-    return jnp.fft.rfft(jnp.asarray(x, at_least_single(x.dtype)))
+    return jnp.fft.rfft(at_least_single(x))
 
 
 def _places(n: int) -> np.ndarray:

@@ -9,8 +9,8 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
-from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable, sum_of_rows
+from lrpt.precision import complex_if, promoted
 from lrpt.pytrees import register_fields
 
 
@@ -50,7 +50,7 @@ class Diagonal:
 
 def as_complex(real: Float[Array, "*b n"], imaginary: Float[Array, "*b n"]) -> Complex[Array, "*b n"]:
     """Return complex numbers, of half-precision parts in single precision: XLA has no complex numbers of half precision."""
-    wide = at_least_single(jnp.result_type(real, imaginary))
+    wide = promoted(jnp.result_type(real, imaginary), jnp.float32)
     return jax.lax.complex(jnp.asarray(real, wide), jnp.asarray(imaginary, wide))
 
 

@@ -10,8 +10,8 @@ from jaxtyping import Array, Complex, Float
 from lrpt.matrices.diagonal import as_complex
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
-from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
+from lrpt.precision import at_least_single, complex_if
 from lrpt.pytrees import register_fields
 
 
@@ -85,7 +85,7 @@ class Householder:
         """Return T. A small constant keeps it finite for vectors of zeros."""
         gram = self.vectors @ self.vectors.T
         half = jnp.diag(jnp.diagonal(gram) / 2 + max(1e-30, float(jnp.finfo(gram.dtype).tiny)))
-        matrix = (jnp.triu(gram, 1) + half).astype(at_least_single(gram.dtype))  # XLA solves no half precision on a GPU
+        matrix = at_least_single(jnp.triu(gram, 1) + half)  # XLA solves no half precision on a GPU
         return solve_triangular(matrix, jnp.eye(len(gram), dtype=matrix.dtype)).astype(gram.dtype)
 
     def to_dense(self) -> Float[Array, "n n"]:

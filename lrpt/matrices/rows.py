@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Inexact
 
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import promoted
 from lrpt.symbols import Weighted, as_vectors, is_symbols, select, type_of_input
 
 
@@ -46,7 +46,7 @@ def over_inputs(u: type_of_input, v: Inexact[Array, "*b o"], width: int, dtype: 
     if not is_symbols(u) or jax.default_backend() != "cpu":
         return over_rows(as_vectors(u, width, dtype), v)
     symbols, weighted = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
-    rows = weighted.reshape((-1, v.shape[-1])).astype(at_least_single(v.dtype))  # sums of many rows
+    rows = weighted.reshape((-1, v.shape[-1])).astype(promoted(v.dtype, jnp.float32))  # sums of many rows
     sums = jnp.zeros((width, v.shape[-1]), rows.dtype)
     return sums.at[jnp.ravel(symbols)].add(rows, mode="drop", wrap_negative_indices=False).astype(v.dtype)
 

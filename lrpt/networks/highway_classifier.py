@@ -35,10 +35,10 @@ from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_temp
 from lrpt.errors import check_at_least, check_choice, check_finite, check_not_negative, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
-from lrpt.matrices.precision import at_least_single
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
+from lrpt.precision import promoted
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
 ReadoutPenaltyForm = Literal["squared", "original"]
@@ -267,7 +267,7 @@ def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **opti
     options |= {"use_running_average": not train, "momentum": 0.9, "epsilon": 1e-5, "axis_name": axis_name}
 
     def normalized(x: Array) -> Array:
-        kind = at_least_single(x.dtype)  # Flax's averages would start in float32 and become float64 in the first update
+        kind = promoted(x.dtype, jnp.float32)  # Flax's averages would start in float32 and become float64 in the first update
         return nn.BatchNorm(param_dtype=kind, force_float32_reductions=kind == jnp.float32, **options)(x)
 
     return normalized

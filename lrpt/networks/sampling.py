@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Integer
 
 from lrpt.errors import UsageError, is_integer
-from lrpt.matrices.precision import at_least_single
 from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
+from lrpt.precision import at_least_single
 from lrpt.symbols import CodedSize
 
 COLD = 1e-6
@@ -53,7 +53,7 @@ def sample(
     prompt = jnp.asarray(prompt, jnp.int32)  # a vocabulary encodes as uint8 or uint16, which cells do not declare
 
     def draw(key: Array, logits: Array) -> Array:
-        logits = logits.astype(at_least_single(logits.dtype))  # Gumbel noise of half precision takes a few values only
+        logits = at_least_single(logits)  # Gumbel noise of half precision takes a few values only
         if top_k is not None and top_k < logits.size:
             logits = jnp.where(logits < jax.lax.top_k(logits, top_k)[0][-1], -jnp.inf, logits)
         drawn = jax.random.categorical(key, logits / jnp.maximum(temperature, COLD))

@@ -22,11 +22,11 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
-from lrpt.matrices.precision import at_least_single
 from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.registered import cached_by_tables
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
+from lrpt.precision import at_least_single
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 SchedulePenaltyForm = Literal["l1", "l2"]
@@ -312,7 +312,7 @@ class VariableModel(SequenceModel):
 
     def _sow_sums(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
         lag, m = self.config.schedule.lag, jnp.mean(schedule.proportion, axis=-1)
-        m = m.astype(at_least_single(m.dtype))  # sums of many steps
+        m = at_least_single(m)  # sums of many steps
         counted = jnp.ones(m.shape, bool) if mask is None else mask
         pairs = counted[:-lag] & counted[lag:]
         terms = (jnp.ones_like(m), counted), (jnp.ones_like(m[lag:]), pairs), (m, counted), (m * m, counted), (m[:-lag] * m[lag:], pairs)

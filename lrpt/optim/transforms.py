@@ -15,7 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.matrices import ROW_AXIS, ROW_NORMS
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import at_least_single
 
 Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
@@ -226,7 +226,7 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
 
 def _norm(updates: Any) -> Float[Array, ""]:
     """Return the norm of a gradient in float32 or better: squares of finite numbers overflow in float16, and are rough in bfloat16."""
-    return optax.tree.norm(jax.tree.map(lambda g: g.astype(at_least_single(g.dtype)), updates))
+    return optax.tree.norm(jax.tree.map(at_least_single, updates))
 
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Axes | None) -> Float[Array, "..."] | None:

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Matrix, field_of
-from lrpt.matrices.precision import at_least_single
 from lrpt.parametrizations.modules import FROZEN, Parametrization
+from lrpt.precision import at_least_single
 from lrpt.specs import steps_of
 
 
@@ -73,8 +73,7 @@ class WeightNorm(nn.Module):
                 return array
             trainable = names[path] in scales
             scale = jnp.expand_dims(scales[names[path]], ROW_AXIS[field_of(path)]) if trainable else self.projection_scale
-            scaled = array * scale
-            return (scaled.astype(at_least_single(scaled.dtype)) / norms[path]).astype(array.dtype)
+            return (at_least_single(array * scale) / norms[path]).astype(array.dtype)
 
         return treedef.unflatten(normalized(path, array) for path, array in leaves)
 
@@ -92,5 +91,4 @@ def row_norms(factor: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
 
     Norms of half-precision rows are in single precision, in which neither their squares overflow nor the constant is zero.
     """
-    wide = jnp.asarray(factor, at_least_single(factor.dtype))
-    return jnp.sqrt(jnp.sum(jnp.square(wide), axis, keepdims=True) + 1e-30)
+    return jnp.sqrt(jnp.sum(jnp.square(at_least_single(factor)), axis, keepdims=True) + 1e-30)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.losses import at_least_single, binary_cross_entropy, cross_entropy, squared_error, squared_hinge
+from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error, squared_hinge
 from lrpt.matrices import (
     Bias,
     BlockDiagonal,
@@ -29,6 +29,7 @@ from lrpt.matrices import (
     low_rank_plus_diagonal,
 )
 from lrpt.metrics import accuracy, sums_over_steps
+from lrpt.precision import at_least_single
 from lrpt.symbols import Weighted
 
 ones = partial(np.ones, dtype=np.float32)

@@ -130,10 +130,9 @@ def _draw(axes: "Axes", curves: Curves, style: LineStyle) -> None:
 
 
 def tabulated(study: Study, runs: Mapping[str, list[Record]]) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of the learning curves in numbers: the published log, and each run at the study's updates, if it has any."""
+    """Return columns and rows of the learning curves in numbers: the published log, and each run at the study's updates."""
     scores: dict[str, Mapping[int, float]] = {f"{study.log_of}, published log": study.log} if study.log else {}
     scores |= {f"{name}, seed {run.seed}": run.curve(study.score) for name, of_name in runs.items() for run in of_name}
     reached = [update for update in study.updates if any(update in curve for curve in scores.values())]
-    tabled = {name: curve for name, curve in scores.items() if not curve.keys().isdisjoint(reached)}
-    rows = [[name, *(study.form.format(curve[u]) if u in curve else "–" for u in reached)] for name, curve in tabled.items()]
+    rows = [[name, *(study.form.format(curve[u]) if u in curve else "–" for u in reached)] for name, curve in scores.items()]
     return ["run", *(f"{update:,}" for update in reached)], rows

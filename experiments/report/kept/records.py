@@ -166,13 +166,14 @@ def read(directory: Path, growing: bool = False) -> Record | None:
     if growing and not (directory / ENVIRONMENT).exists() and not (directory / METRICS).exists():
         return None  # a process is creating the directory
     config, environment = _object(directory / CONFIG), _object(directory / ENVIRONMENT)
-    metrics = _metrics(directory / METRICS, growing)
+    text = _text(directory / METRICS) if (directory / METRICS).exists() else ""
+    metrics = _metrics(directory / METRICS, text, growing)
     result = _object(directory / RESULT) if (directory / RESULT).exists() else None
     if not metrics and result is None and not (directory / FAILURE).exists():
         return None
     if result is not None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
-        _check_seals(directory, result)
+        _check_seals(directory, result, text)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
     failure = _failure(directory / FAILURE, metrics[-1]["update"] if metrics else 0, result)
@@ -188,12 +189,12 @@ def _analysis(path: Path) -> dict[str, Any] | None:
     return analysis
 
 
-def _check_seals(directory: Path, result: Mapping[str, Any]) -> None:
-    """Raise a UsageError if a sealed result, or the metrics whose digest it holds, were changed."""
+def _check_seals(directory: Path, result: Mapping[str, Any], metrics: str) -> None:
+    """Raise a UsageError if a sealed result, or the text of the metrics whose digest it holds, was changed."""
     if DIGEST in result and not is_intact(result):
         raise _changed(directory / RESULT)
     record = result.get("metrics_record")
-    if record is not None and record_of(_text(directory / METRICS).splitlines(keepends=True)[: record["lines"]]) != record:
+    if record is not None and record_of(metrics.splitlines(keepends=True)[: record["lines"]]) != record:
         raise _changed(directory / METRICS)
 
 
@@ -271,8 +272,7 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     return content
 
 
-def _metrics(path: Path, growing: bool) -> tuple[dict[str, Any], ...]:
-    text = _text(path) if path.exists() else ""
+def _metrics(path: Path, text: str, growing: bool) -> tuple[dict[str, Any], ...]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text and not growing:
         raise damaged(path, "its last line has no end")

@@ -1,0 +1,25 @@
+"""Types of computations that need more precision, or complex numbers, than the stored arrays have.
+
+`jax.numpy_dtype_promotion("strict")` refuses to mix types, also in `jnp.promote_types`. So every mixture that is meant is a cast here.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Inexact
+
+
+def promoted(one: DTypeLike, other: DTypeLike) -> DTypeLike:
+    """Return the type to which JAX promotes two types."""
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.promote_types(one, other)
+
+
+def at_least_single(x: Inexact[Array, "..."]) -> Inexact[Array, "..."]:
+    """Cast numbers of half precision to single precision, for sums of many terms. Double precision and complex numbers stay."""
+    return x.astype(promoted(x.dtype, jnp.float32))
+
+
+def complex_if(x: Inexact[Array, "..."], v: Inexact[Array, "..."]) -> Inexact[Array, "..."]:
+    """Return x as complex numbers if v holds such numbers, so that the two can be multiplied. Real numbers stay as they are."""
+    return x.astype(promoted(x.dtype, v.dtype)) if jnp.iscomplexobj(v) else x
