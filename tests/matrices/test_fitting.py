@@ -8,21 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matrix_kinds import OF_WIDTH_8, ones
 
 from lrpt.errors import UsageError
 from lrpt.matrices import (
-    BlockDiagonal,
     Circulant,
     Dense,
-    Diagonal,
-    Householder,
     Kronecker,
     LowRank,
     Monarch,
-    Projection,
-    Reflection,
-    Rotation,
-    Sparse,
     Sum,
     SymbolInputs,
     ToeplitzLike,
@@ -30,7 +24,6 @@ from lrpt.matrices import (
 )
 from lrpt.recurrence import LOOPS, recur
 
-ones = partial(np.ones, dtype=np.float32)
 NARROW = LowRank(ones((1, 8)), ones((2, 8)))
 MISFITS = {
     "low rank": (NARROW, r"LowRank has left \(1, 8\) and right \(2, 8\): give left \(d, o\) and right \(d, i\), where equal letters"),
@@ -42,22 +35,6 @@ MISFITS = {
     "kronecker": (Kronecker(ones((1, 2, 2)), ones((2, 4, 4))), r"Kronecker has outer \(1, 2, 2\) and inner \(2, 4, 4\)"),
     "toeplitz": (ToeplitzLike(ones((1, 8)), ones((2, 8))), r"ToeplitzLike has circulant \(1, 8\) and skew \(2, 8\)"),
 }
-OF_WIDTH_8 = [
-    Dense(ones((8, 4))),
-    Projection(ones((4, 8))),
-    Diagonal(ones(8)),
-    Rotation(ones(8)),
-    Reflection(ones(16)),
-    LowRank(ones((2, 4)), ones((2, 8))),
-    BlockDiagonal(ones((2, 4, 4))),
-    Monarch(ones((2, 4, 4)), ones((4, 2, 2))),
-    Kronecker(ones((1, 2, 2)), ones((1, 4, 4))),
-    Circulant(ones(8)),
-    ToeplitzLike(ones((2, 8)), ones((2, 8))),
-    Householder(ones((2, 8))),
-    Sparse(ones((4, 2)), 8),
-    Sum((Diagonal(ones(8)), Circulant(ones(8)))),
-]
 
 
 @pytest.mark.parametrize("kind", MISFITS)
