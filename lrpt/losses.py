@@ -12,6 +12,11 @@ from lrpt.errors import check_choice
 Over = Literal["sum", "mean"]
 
 
+def at_least_single(logits: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    """Cast numbers of half precision to single precision, for sums over many steps. Double precision stays."""
+    return logits.astype(jnp.float32) if jnp.finfo(logits.dtype).bits < 32 else logits
+
+
 def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
     r"""Compute the cross-entropy -\log softmax(logits)[target], in nats.
 

@@ -14,7 +14,6 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from lrpt.errors import UsageError
-from lrpt.precision import promoted
 
 
 class Weighted(NamedTuple):
@@ -67,7 +66,8 @@ def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array,
 
 def _one_hot(symbols: Int[Array, "*b"], width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
     """Return one-hot vectors. `jax.nn.one_hot` numbers columns in the type of the symbols, and numbers of bytes repeat after 256."""
-    wide = promoted(jnp.result_type(symbols), jnp.int32)
+    with jax.numpy_dtype_promotion("standard"):
+        wide = jnp.promote_types(jnp.result_type(symbols), jnp.int32)
     return jax.nn.one_hot(jnp.asarray(symbols, wide), width, dtype=dtype)
 
 

@@ -11,12 +11,11 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = sorted((ROOT / "lrpt").rglob("*.py"))
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.py"))
 
-# package -> packages that it may import; `errors`, `pytrees` and `precision` are open to all. A new package gets its row here.
+# package -> packages that it may import; `errors` and `pytrees` are open to all. A new package gets its row here.
 LOWER = {"symbols", "matrices", "specs", "cells", "recurrence"}
 MAY_IMPORT = {
     "errors": set(),
     "pytrees": set(),
-    "precision": set(),
     "files": set(),
     "tables": set(),
     "settings": set(),
@@ -116,7 +115,7 @@ def test_arrows(path):
     if not package:
         return  # lrpt/__init__.py names the public things of every package
     assert package in MAY_IMPORT, f"{package} is a new package: say in tests/test_imports.py what it may import"
-    wrong = own_packages(path) - MAY_IMPORT[package] - {"errors", "pytrees", "precision"}
+    wrong = own_packages(path) - MAY_IMPORT[package] - {"errors", "pytrees"}
     assert not wrong, f"{name_of(path)} imports {sorted(wrong)}, which {package} may not"
 
 

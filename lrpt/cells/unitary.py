@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 
 from lrpt.cells.cell import Cell, CellSpec
 from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation, as_complex
-from lrpt.precision import at_least_single
+from lrpt.matrices.precision import at_least_single
 from lrpt.specs import MatrixSpec, OperatorSpec
 from lrpt.symbols import type_of_input
 

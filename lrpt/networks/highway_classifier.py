@@ -35,10 +35,10 @@ from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_temp
 from lrpt.errors import check_at_least, check_choice, check_finite, check_not_negative, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
+from lrpt.matrices.precision import promoted
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
-from lrpt.precision import promoted
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
 ReadoutPenaltyForm = Literal["squared", "original"]

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.matrices import ROW_AXIS, ROW_NORMS
-from lrpt.precision import at_least_single
+from lrpt.matrices.precision import at_least_single
 
 Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
