@@ -1,7 +1,8 @@
 """Models of Ahuja and Morency 2018, their sizes and their training, for `experiments.lattice` and its studies."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,10 +68,18 @@ def fields(name: str, budget: int, symbols: int, layers: int = 2) -> dict[str, s
     """
     cell, _, own, depth, tied = MODELS[name]
     layers = own or layers
-    counted = LanguageModelSize(symbols, _COUNTED_AS.get(cell, cell), layers, depth, shared=tied, second_biases=cell in _COUNTED_AS)
-    size = closest_width(quadratic(counted.parameters), budget).width
+    of_layers, of_symbols = _layer_parameters(name, layers), LanguageModelSize(symbols).symbol_parameters
+    size = closest_width(lambda width: of_layers(width) + of_symbols(width), budget).width
     shared: dict[str, str | int | bool] = {"shared_layers": True} if tied else {}
     return {"cell": cell, "depth": depth, "layers": layers, "size": size, "embedding": size, **shared}
+
+
+@cache
+def _layer_parameters(name: str, layers: int) -> Callable[[int], int]:
+    """Return the function from the width of a model to the number of parameters of its layers. All texts and budgets share it."""
+    cell, _, _, depth, tied = MODELS[name]
+    counted = LanguageModelSize(0, _COUNTED_AS.get(cell, cell), layers, depth, shared=tied, second_biases=cell in _COUNTED_AS)
+    return quadratic(counted.cell_parameters)
 
 
 START = "lru"

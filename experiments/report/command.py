@@ -13,153 +13,16 @@ was stopped before its end, `result.json`; a run whose loss was not finite also 
 `experiments/results/fair_crossing_time.json`, and not its runs. What was published is in `experiments.report.papers`.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from os.path import normpath
-from pathlib import Path, PurePosixPath
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
 
-import tyro
-
-from experiments.report.claims.judged import Judged, tally
-from experiments.report.claims.planning import SEEDS
-from experiments.report.claims.rows import Evidence
-from experiments.report.claims.verdicts import Status
-from experiments.report.figures.analyses import analysis_figures
-from experiments.report.figures.learning_curves import draw_study
-from experiments.report.figures.studies import DRAWN_BY, draw_studies
-from experiments.report.kept.collecting import collect
-from experiments.report.kept.records import FIGURES, load
-from experiments.report.kept.summaries import crossing_name, load_summary
-from experiments.report.kept.verification import verify
-from experiments.report.pages import crossing
-from experiments.report.pages.cards import CARD, card_pages
-from experiments.report.pages.overview import VERDICTS, overview
-from experiments.report.pages.paper_page import DOCS, page, page_path
-from experiments.report.papers import highway, lattice, low_rank, variable_computation
-from experiments.report.wording.markdown import RESULTS, figure_path, runs_page
+from experiments.report.options import PROGRAM, Options
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
-from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.files import write_text
 
-PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parents[2]
-REPORT = PurePosixPath("REPRODUCTION.md")
 AGAIN = "correct this and repeat the command"
-IMAGE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
-PAPERS = (low_rank.PAPER, variable_computation.PAPER, highway.PAPER, lattice.PAPER)
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of the command."""
-
-    collect: Path | None = None
-    """copy the small files of every run below this directory, and the summaries of studies, to experiments/results; write nothing else"""
-    check: bool = False
-    """write nothing; check that the pages are those that would be written"""
-    verify: tuple[str, ...] | None = None
-    """evaluate kept weights again and compare with what is printed: experiments, or experiment/run (none named: all of them)"""
-    weights: bool = True
-    """for --collect: keep the weights of the best state, too, within 5 MB a run and 30 MB in all"""
-    data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
-    """for --verify and --collect: the directory that holds mnist/, ptb/ and the like, or the data themselves"""
-
-
-def run(options: Options, root: Path, console: Console) -> None:
-    """Do what the options say to the repository at `root`.
-
-    Raises:
-      UsageError: a result file is damaged, a run cannot be collected, or a page is stale.
-    """
-    if sum([options.collect is not None, options.check, options.verify is not None]) > 1:
-        raise UsageError("--collect, --verify and --check exclude each other: collect first")
-    if options.data_dir is not None and options.collect is None and options.verify is None:
-        raise UsageError(
-            f"--data.dir is {options.data_dir}, and pages are written without data: add --verify or --collect, or leave it out"
-        )
-    if options.verify is not None:
-        verify(root / RESULTS, options.verify, options.data_dir, console)
-        return
-    if options.collect is not None:
-        collect(options.collect, root / RESULTS, console, options.data_dir, options.weights)
-        console.say(f"next: {PROGRAM}")
-        return
-    evidence = evidence_of(root)
-    console.say(f"computing the pages from {len(evidence.records)} runs; this takes a minute or two ...")
-    judged = [Judged(paper, evidence) for paper in PAPERS]
-    texts = pages(judged, root)
-    for record in evidence.records:
-        if record.result is None:
-            console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
-    if options.check:
-        _check(root, texts)
-    else:
-        _draw(root, judged)
-        for path, text in texts.items():
-            write_text(root / path, text)
-    found = tally(judged)
-    console.say(f"{REPORT}: {len(evidence.records)} runs, {found[Status.REPRODUCED]} of {found.total()} claims reproduced")
-
-
-def evidence_of(root: Path) -> Evidence:
-    """Return everything that is kept.
-
-    Raises:
-      UsageError: a file is damaged.
-    """
-    crossings = {crossing_name(equal): summary for equal, summary in crossing.kept(root).items()}
-    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in DRAWN_BY}
-    return Evidence(load(root / RESULTS), {**crossings, **{name: study for name, study in studies.items() if study is not None}})
-
-
-def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
-    """Return the text of every page by its path from the top of the repository."""
-    return {
-        REPORT: overview(judged, crossing.meanings(root)),
-        **{page_path(one.paper.name): page(one, SEEDS) for one in judged},
-        page_path("runs"): runs_page(judged[0].evidence.records, judged[0].evidence.studies),
-        page_path("crossing"): f"{crossing.section(root)}\n",
-        page_path("verdicts"): VERDICTS,
-        **card_pages(judged[0].evidence.records, root),
-    }
-
-
-def _check(root: Path, texts: Mapping[PurePosixPath, str]) -> None:
-    for path, text in texts.items():
-        if not (root / path).exists() or (root / path).read_text() != text:
-            raise UsageError(f"{path} is not what the results say: run {PROGRAM}", code=1)
-    known = {path.name for path in texts}
-    for path in sorted((root / DOCS).glob("*.md")):
-        if path.name not in known:
-            raise UsageError(f"{DOCS / path.name} is no page of the report: remove it", code=1)
-    for path in sorted((root / RESULTS).glob(f"*/*/{CARD}")):
-        if path.relative_to(root).as_posix() not in {str(name) for name in texts}:
-            raise UsageError(f"{path.relative_to(root)} is a card of weights that are not kept: remove it", code=1)
-    for image, page_of in _images(texts).items():
-        if not (root / image).exists():
-            raise UsageError(f"{image}, which {page_of} shows, is missing: run {PROGRAM}, or restore it", code=1)
-
-
-def _images(texts: Mapping[PurePosixPath, str]) -> dict[PurePosixPath, PurePosixPath]:
-    """Return the images that pages show, each with a page that shows it."""
-    shown = [(path, link) for path, text in texts.items() for link in IMAGE.findall(text)]
-    return {PurePosixPath(normpath(path.parent / link)): path for path, link in shown}
-
-
-def _draw(root: Path, judged: Sequence[Judged]) -> None:
-    evidence = judged[0].evidence
-    for one in judged:
-        for study in one.paper.studies:
-            if study.runs(evidence):
-                draw_study(study, evidence, root / figure_path(f"{study.name}.png"))
-            for name, (_, draw) in analysis_figures(study, evidence).items():
-                draw(root / figure_path(f"{name}.png"))
-    draw_studies(evidence, root / RESULTS / FIGURES)
-    crossing.draw(root)
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
@@ -167,4 +30,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     console = Console()
     with leaving_with_a_line(console, AGAIN):
         description = "Compare published and own results: write REPRODUCTION.md and its pages from experiments/results."
-        run(parse_dataclass(Options, arguments, PROGRAM, description, Options()), root, console)
+        options = parse_dataclass(Options, arguments, PROGRAM, description, Options())
+        from experiments.report import writing  # imported here because it imports every experiment, and --help need not wait for that
+
+        writing.run(options, root, console)

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from experiments.report.claims.matching import configuration, is_over, runs_of
 from experiments.report.claims.paper import Paper
 from experiments.report.claims.planning import Need, distinct_runs, needs
-from experiments.report.claims.rows import Planned, Scale
+from experiments.report.claims.rows import Planned
+from experiments.report.claims.scales import Scale
 from experiments.report.kept.records import Record
 from experiments.report.kept.summaries import kept_rows
 from experiments.reproduce.archives import number_in
+from experiments.reproduce.options import Data
 from experiments.sweep import experiment_named
 from lrpt.cli.experiment import Experiment, ManyRuns
 from lrpt.cli.subcommands import first_word, options_of
@@ -25,16 +27,6 @@ from lrpt.runs.console import Console
 from lrpt.runs.run_directory import FAILURE
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
-
-
-@dataclass(frozen=True)
-class Data:
-    """Places of the data."""
-
-    dir: Path | None = None
-    """directory of the data sets, as --data.dir of the experiments"""
-    file: Path | None = None
-    """the text that commands call BOOK.txt"""
 
 
 @dataclass(frozen=True, eq=False)

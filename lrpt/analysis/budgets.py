@@ -145,9 +145,13 @@ class LanguageModelSize:
 
     def parameters(self, width: int) -> int:
         """Count the parameters of the whole model."""
+        return self.cell_parameters(width) + self.symbol_parameters(width)
+
+    def symbol_parameters(self, width: int) -> int:
+        """Count the parameters of the embedding and of the softmax."""
         embedding = self.symbols * width
         softmax = 0 if self.tied else embedding
-        return embedding + self.cell_parameters(width) + softmax + self.symbols
+        return embedding + softmax + self.symbols
 
     def _parameters_of(self, leaf: Any) -> int:
         """Count the parameters of one entry of a template."""

@@ -159,12 +159,26 @@ def test_help_whose_reader_leaves_is_silent():
     assert (done.stdout, done.stderr) == ("u", "")
 
 
-def test_help_starts_without_what_draws_plots_and_writes_checkpoints():
-    """They take as long to import as everything else together."""
-    command = "import sys; from experiments.permuted_mnist import EXPERIMENT; from lrpt.cli.command import main"
-    check = "print([name for name in ('matplotlib', 'orbax', 'tensorflow_datasets', 'sklearn', 'scipy.io') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", f"{command}; {check}"], capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert done.stdout == "[]\n"
+HEAVY = ("matplotlib", "orbax", "tensorflow_datasets", "sklearn", "scipy.io", "scipy.stats", "jax.experimental.pallas", "torch")
+"""They take as long to import as everything else together."""
+
+
+@pytest.mark.parametrize("name", ["adding", "permuted_mnist", "word_lm", "report", "reproduce"])
+def test_help_does_not_wait_for_what_only_some_commands_need(name):
+    """The help of the report and of the reproduction does not wait for the claims of the papers, which import every experiment, either."""
+    slow = (*HEAVY, *(["experiments.report.papers", "experiments.lattice"] if name in ("report", "reproduce") else []))
+    show = f"""
+import sys
+from runpy import run_module
+sys.argv = ["", "--help"]
+try:
+    run_module("experiments.{name}", run_name="__main__", alter_sys=True)
+finally:
+    print([name for name in {slow} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.startswith("usage: "), done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("flags", ["--import", "--import=", "--import --seed 3", "--seed 3 --import -x"])

@@ -10,9 +10,9 @@ from tiny import EXPERIMENT
 from experiments.report.claims.planning import Need, distinct_runs
 from experiments.report.claims.rows import Planned
 from experiments.report.kept.records import anonymous, load
-from experiments.reproduce.command import Plan, fitting, rest_in_words
 from experiments.reproduce.costs import Cost
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, State, runs
+from experiments.reproduce.runner import Plan, fitting, rest_in_words
 from lrpt.engines.jobs import NamedJob
 from lrpt.training.loop import Job
 

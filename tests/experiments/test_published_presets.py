@@ -30,7 +30,7 @@ from experiments.lattice import command as lattice
 from experiments.lattice import studies as lattice_studies
 from experiments.report.claims.matching import setting, settings
 from experiments.report.claims.planning import needs
-from experiments.report.command import PAPERS
+from experiments.report.writing import PAPERS
 from lrpt.cli.subcommands import options_of
 from lrpt.optim import RECIPES
 from lrpt.runs.configuration import flatten, full_name, to_json

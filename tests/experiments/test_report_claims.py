@@ -22,7 +22,7 @@ from experiments.report.claims.quantities import error_after
 from experiments.report.claims.relations import Measure, OnCurve, Relation, Versus, Within
 from experiments.report.claims.rows import QUOTED, Evidence, Network, Planned
 from experiments.report.claims.verdicts import NOT_HERE, Finding, Pair, Status
-from experiments.report.command import PAPERS, ROOT, evidence_of
+from experiments.report.command import ROOT
 from experiments.report.figures.analyses import analysis_figures
 from experiments.report.kept.records import load
 from experiments.report.papers import highway, lattice, low_rank, low_rank_takeaways, variable_computation
@@ -33,6 +33,7 @@ from experiments.report.papers.variable_computation_networks import CRNN_100, SM
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES
 from experiments.report.papers.variable_computation_takeaways import _highest
 from experiments.report.wording.texts import by_finding
+from experiments.report.writing import PAPERS, evidence_of
 from experiments.sweep import experiment_named
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.cli.flags import parse

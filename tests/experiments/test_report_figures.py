@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 
 from experiments import variable_computation as characters
 from experiments.report.claims.rows import Evidence
-from experiments.report.command import PAPERS, ROOT, crossing, evidence_of
+from experiments.report.command import ROOT
 from experiments.report.figures.analyses import analysis_figures
 from experiments.report.figures.learning_curves import draw_study
 from experiments.report.figures.shared import CONSTANT_RATE, FALLING_RATE, draw_levels, panels, spread, styles
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.records import load
 from experiments.report.papers import low_rank, variable_computation
+from experiments.report.writing import PAPERS, crossing, evidence_of
 from lrpt.analysis import plots
 
 (CHARACTERS,) = (study for study in variable_computation.STUDIES if study.name == "variable_computation")

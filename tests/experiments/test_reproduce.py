@@ -17,7 +17,7 @@ from experiments.report.claims.relations import Relation, Versus
 from experiments.report.claims.rows import Network, Planned, Quantity, Row
 from experiments.report.kept.collecting import collect
 from experiments.report.wording.markdown import RESULTS
-from experiments.reproduce import archives, command
+from experiments.reproduce import archives, runner
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
 from experiments.reproduce.plan import CLOSE, Configuration, Data
@@ -71,8 +71,8 @@ def plan(monkeypatch, tmp_path):
     root = tmp_path / "root"
     (root / RESULTS).mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(command, "PAPERS", (paper(),))
-    monkeypatch.setattr(command, "ROOT", root)
+    monkeypatch.setattr(runner, "PAPERS", (paper(),))
+    monkeypatch.setattr(runner, "ROOT", root)
     monkeypatch.setattr(Costs, "_of", lambda self, config, experiment: Cost(300.0, measured=True))  # 12 updates: an hour
     return lambda *words: main([*words, "--workdir", str(tmp_path / "runs"), "--seeds", "1", "--processes", "1"])
 
@@ -101,7 +101,7 @@ def test_list_says_what_is_there_and_what_is_left(plan, tmp_path, capsys):
 def test_another_evaluation_interval_makes_another_run_if_the_best_evaluation_counts(best, plan, tmp_path, capsys, monkeypatch):
     score = Quantity("loss", lambda run: run.tested("loss"), "{:.2f}", best=best)
     row = Row("Table 1", "small", (score,), network("small", SMALL))
-    monkeypatch.setattr(command, "PAPERS", (Paper("fake", "", "", (row,), (), (), (), "", "", lambda judged: ()),))
+    monkeypatch.setattr(runner, "PAPERS", (Paper("fake", "", "", (row,), (), (), (), "", "", lambda judged: ()),))
     kept = changed(configuration(EXPERIMENT, SMALL), train={"evaluate_every": 6})
     fit(kept, {0: tmp_path / "kept"}, names=NAMES, devices=1)
     collect(tmp_path / "kept", tmp_path / "root" / RESULTS, Console(quiet=True))
@@ -204,7 +204,7 @@ def test_a_run_that_cannot_be_kept_is_named_and_the_status_says_so(how, plan, tm
 def test_missing_data_and_a_strange_directory_do_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
     """The book is not there, and one directory holds a run of another width."""
     book = Row("Table 4", "book", (), network("book", NEEDS_BOOK, lattice.EXPERIMENT))
-    monkeypatch.setattr(command, "PAPERS", (paper(book),))
+    monkeypatch.setattr(runner, "PAPERS", (paper(book),))
     fit(
         configuration(EXPERIMENT, f"{SMALL} --model.size 3"),
         {0: configured()[1].jobs(tmp_path / "runs")[0].job.path},
@@ -228,7 +228,7 @@ def configured():
 def swarm(plan, monkeypatch):
     """Put a study beside the two models of `plan`."""
     relation = Relation("Figure 4", "deep ones are harder to optimize", None, (OfStudy("jsb", SWARM),))
-    monkeypatch.setattr(command, "PAPERS", (paper(), of_relations(relation)))
+    monkeypatch.setattr(runner, "PAPERS", (paper(), of_relations(relation)))
 
 
 @pytest.mark.usefixtures("swarm")
@@ -263,7 +263,7 @@ def test_a_study_is_trained_in_parts_and_says_where_its_summary_is(plan, tmp_pat
 
 def test_a_study_without_its_data_is_named_and_does_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
     relation = Relation("Figure 6", "fewer epochs", None, (OfStudy("lattice", f"{CONVERGENCE} 10"),))
-    monkeypatch.setattr(command, "PAPERS", (paper(), of_relations(relation)))
+    monkeypatch.setattr(runner, "PAPERS", (paper(), of_relations(relation)))
     data = ["--data.dir", str(tmp_path / "data")]
     assert reproduced(plan, "--list", *data) == 0
     listed = capsys.readouterr().out
@@ -282,13 +282,13 @@ def test_a_scale_chooses_between_published_runs_and_those_that_stand_in_for_them
     row = Row("Table 1", "four", (), networks[4], stand_ins=(networks[2],))
     versions = (Versus(networks[4], networks[4]), Versus(networks[3], networks[2], "3 units"))
     relation = Relation("Figure 1", "wider is better", Final("loss", "loss", "{}"), versions)
-    monkeypatch.setattr(command, "PAPERS", (Paper("fake", "", "", (row,), (relation,), (), (), "", "", lambda judged: ()),))
+    monkeypatch.setattr(runner, "PAPERS", (Paper("fake", "", "", (row,), (relation,), (), (), "", "", lambda judged: ()),))
     assert reproduced(plan, "--list", "--scale", scale) == 0
     assert {int(size) for size in re.findall("-size(.)-", capsys.readouterr().out)} == sizes
 
 
 def planned_flags(scale, *claims):
-    return {planned.flags for need in command.chosen(command.PAPERS, (), claims, 1, scale) for planned in need.runs}
+    return {planned.flags for need in runner.chosen(runner.PAPERS, (), claims, 1, scale) for planned in need.runs}
 
 
 def test_the_command_in_the_docstring_plans_the_six_depths():
@@ -393,14 +393,14 @@ def test_estimates_do_not_make_jax_look_for_devices():
     ],
 )
 def test_wrong_flags(words, says, assert_refused, monkeypatch):
-    monkeypatch.setattr(command, "PAPERS", (paper(),))
+    monkeypatch.setattr(runner, "PAPERS", (paper(),))
     assert_refused(main, words, says)
 
 
 def test_an_unknown_claim_has_a_short_answer():
     words = "6 no wrose than 5, tied"
     with pytest.raises(UsageError) as error:
-        command.chosen(command.PAPERS, (), (words,), 1)
+        runner.chosen(runner.PAPERS, (), (words,), 1)
     said = str(error.value)
     assert "'6 no worse than 5, tied'" in said
     assert said.count("'") == 2 * (1 + CLOSE)
@@ -409,8 +409,8 @@ def test_an_unknown_claim_has_a_short_answer():
 
 def test_every_run_of_the_papers_has_a_directory_of_its_own():
     """Studies of one text share a directory, in which they share runs."""
-    found = command.chosen(command.PAPERS, (), (), 2, "all")
-    plan = [one for one in command.configurations(found, Data()) if not one.is_study or "efficiency" in one.planned.flags]
+    found = runner.chosen(runner.PAPERS, (), (), 2, "all")
+    plan = [one for one in runner.configurations(found, Data()) if not one.is_study or "efficiency" in one.planned.flags]
     directories = [(one.planned.experiment, one.name) for one in plan]
     assert len(set(directories)) == len(directories)
     assert max(len(name) for _, name in directories) < 150

@@ -6,11 +6,12 @@ from experiments.fair_crossing.options import Options as CrossingOptions
 from experiments.jsb.swarm import Options as SwarmOptions
 from experiments.jsb.swarm import identify
 from experiments.lattice.models import TEXTS
-from experiments.report.command import ROOT, evidence_of
+from experiments.report.command import ROOT
 from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.summaries import MAY_CHANGE, kept_rows
 from experiments.report.papers.lattice import COMMANDS
 from experiments.report.wording.markdown import RESULTS
+from experiments.report.writing import evidence_of
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.subcommands import options_of

@@ -5,10 +5,8 @@ from typing import NamedTuple
 
 from experiments.report.claims.paper import Paper
 from experiments.report.claims.relations import Relation
-from experiments.report.claims.rows import Planned, Row, Scale
-
-SEEDS = (0, 1, 2)
-"""of each model, unless a study has its own"""
+from experiments.report.claims.rows import Planned, Row
+from experiments.report.claims.scales import SEEDS, Scale
 
 
 class Need(NamedTuple):

@@ -6,10 +6,11 @@ Each quantity of a row has its own verdict. What is quoted from other authors, o
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.lattice.studies import at_cap as ended_by_cap
 from experiments.report.claims.matching import configuration, differences, has_only_begun, is_over, runs_of
+from experiments.report.claims.scales import Scale
 from experiments.report.claims.verdicts import Criterion, Observation
 from experiments.report.kept.lattice_studies import runs_from, scale_of
 from experiments.report.kept.records import Record
@@ -18,10 +19,6 @@ from lrpt.training.config import RunConfig
 
 QUOTED = "quoted from other authors"
 """Note of rows whose values another paper has."""
-
-
-Scale = Literal["published", "smaller", "all"]
-"""Which runs of a claim are planned: those of published size, those that stand in for them, or both."""
 
 
 class Planned(NamedTuple):
