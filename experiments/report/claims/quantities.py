@@ -50,13 +50,17 @@ def _first_perfect(run: Record) -> int | None:
     return run.first("accuracy", lambda accuracy: accuracy > 1 - 0.5 / symbols)
 
 
-ALMOST = 0.999
-"""accuracy over all steps from which on it counts as almost perfect; the paper names none, and the published log ends at 0.9998"""
+ALMOST = 0.9997
+"""Accuracy over all steps from which on it counts as almost perfect. The paper names none.
+
+It states the accuracy together with a cross-entropy below 1e-3, at which the runs here have 0.9997 to 0.9998; the published log ends at
+0.9998. Most steps have blanks, so that at the longest lag a predictor without memory has 0.983 and 0.999 is a recall of only 0.948.
+"""
 
 
 def almost_perfect(update: int) -> Quantity:
     """Count the updates until test accuracy is almost perfect, and expect fewer than published."""
-    name = f"updates until test accuracy of {ALMOST:.1%}"
+    name = f"updates until test accuracy of {ALMOST:.2%}"
     return Quantity(name, _first_almost_perfect, "{:,.0f}", f"< {update:,}", before(update), update, event=True)
 
 

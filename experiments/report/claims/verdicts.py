@@ -17,6 +17,7 @@ class Status(Enum):
 
     REPRODUCED = "reproduced"
     BY_SOME = "reproduced by some seeds"
+    UNDECIDED = "undecided"
     REACHED = "reached, not converged"
     ONE_SEED = "one seed only"
     NOT_REPRODUCED = "not reproduced"
@@ -298,8 +299,9 @@ def agreement(pairs: Sequence[Pair], words: str = "") -> str:
 def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> Verdict:
     """Return the verdict on a relation between two models.
 
-    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. A seed does
-    not agree if neither model shows it, as of a task that neither learns. At smaller scale a relation agrees or disagrees if the mean
+    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. If it holds
+    for some seeds only, it is undecided, as equal models would show that most of the time. A seed does not agree if neither model shows
+    it, as of a task that neither learns. At smaller scale a relation agrees or disagrees if the mean
     difference is significant, and is undecided otherwise. One seed decides nothing at any size.
 
     Args:
@@ -311,7 +313,6 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
         return NOT_RUN
     decided = [pair for pair in pairs if pair.agrees is not None]
     status = _relation_status(pairs, decided)
-    agreeing = sum(bool(pair.agrees) for pair in decided)
     at_smaller_scale = bool(smaller) or not all(pair.settled for pair in pairs)
     seeds = _one_seed(decided) if len(pairs) == 1 else agreement(pairs, " seeds agree")
     diverged = sum(pair.failed for pair in pairs)
@@ -321,8 +322,6 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
     if len(pairs) == 1 and status is not Status.DIVERGED:
         direction = _direction(decided[0]) if decided else "neither shows it"
         return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
-    if status is Status.BY_SOME:
-        parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
     return Verdict(status, ", ".join(parts), _finding(pairs, decided))
 
 
@@ -380,7 +379,7 @@ def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
         return Status.REPRODUCED
     if found is not None and len(decided) == len(pairs) and found.mean < 0 and is_significant(decided):
         return Status.CONTRADICTED
-    return Status.BY_SOME if agreeing else Status.NOT_REPRODUCED
+    return Status.UNDECIDED if agreeing else Status.NOT_REPRODUCED
 
 
 def span(values: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ INTRODUCTION = f"""\
 # Reproduction
 
 This page compares claims of five papers, in four sections, with runs of this project. `python -m experiments.report` computes it and the
-linked pages from kept results. Every metric of every table row, and every ordering of two models, is one claim with one verdict ([what a
+linked pages from kept results. Every score of every table row, and every ordering of two models, is one claim with one verdict ([what a
 verdict means]({DOCS}/verdicts.md)). Each ordering is one test at 5 %, without correction for several. No paper says that its
 values are means, so each seed of ours is compared with them.
 
@@ -22,17 +22,8 @@ In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
     """Return REPRODUCTION.md. `crossing` says what comparisons on equal terms mean for the papers."""
-    parts = [INTRODUCTION, _summary(judged), *(part for one in judged for part in _paper(one)), _further(crossing)]
+    parts = [INTRODUCTION, _in_words(judged), *(part for one in judged for part in _paper(one)), _further(crossing)]
     return "\n\n".join(parts) + "\n"
-
-
-def _summary(judged: Sequence[Judged]) -> str:
-    statuses = [status for status in Status if any(v.status is status for one in judged for v in one.verdicts)]
-    rows = [
-        [one.paper.title, *(str(sum(v.status is status for v in one.verdicts)) for status in statuses), str(len(one.verdicts))]
-        for one in judged
-    ]
-    return table(["paper", *(status.value for status in statuses), "all"], rows) + "\n\n" + _in_words(judged)
 
 
 APART = Status.ONE_SEED, Status.SMALLER, Status.NOT_RUN, Status.NOT_HERE
@@ -92,7 +83,8 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | verdict | meaning |
 | --- | --- |
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
-| reproduced by k of n seeds | the others disagree, diverged, decide nothing, or ended too early; the mean may be against the paper |
+| reproduced by k of n seeds | of a value: the others disagree, diverged, decide nothing, or ended too early |
+| undecided | an ordering at the published size that some seeds have and others do not, and that is not reversed significantly |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
 | one seed only | an ordering at the published size that rests on one pair of runs, or on one run and a number of other authors |
 | not reproduced | no seed agrees |
@@ -121,7 +113,7 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   published one, if the learning rate is constant and the last evaluation of a run is its best.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
-  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near the
+  2 %, *almost perfect* 99.97 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near the
   state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. The
   same holds for wrong held-out sequences if the paper speaks of training sequences.

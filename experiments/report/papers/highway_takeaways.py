@@ -1,6 +1,6 @@
 """Takeaways about recurrent highway networks; every number is computed from the kept results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Study, Takeaway
 from experiments.report.claims.rows import Evidence
 from experiments.report.claims.studies import NATS, SURE, SWARM, best_dot
-from experiments.report.claims.verdicts import Status, agreement
+from experiments.report.claims.verdicts import Status, agreement, compared, difference
 from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.wording.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving
@@ -49,11 +49,9 @@ def _on_tables(judged: Judged) -> Takeaway:
     whole = judged.relation("depth 10 with the smaller weight decay")
     return Takeaway(
         f"**The paper's main result**, perplexity 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
-        f"{at_published_size(judged, ('Table 2', 'Table 3'), 'Tables 2 and 3 (enwik8 and text8)')}",
-        (
-            "The networks of the main result do not have equal numbers of parameters, because embeddings are tied (19.3 to 23.5 million). "
-            "The network with 65.4 was trained with a smaller weight decay than the one with 90.6.",
-        ),
+        f"That comparison changes more than depth: 19.3 million parameters become 23.5, because embeddings are tied, and the network with "
+        f"65.4 was trained with a smaller weight decay. "
+        f"{at_published_size(judged, ('Table 2', 'Table 3'), 'Tables 2 and 3 (enwik8 and text8)')}"
     )
 
 
@@ -113,15 +111,23 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     common = set.intersection(*map(set, scores.values()))
     mean_of = {depth: float(np.mean([own[seed] for seed in common])) for depth, own in scores.items()}
     agrees = [pair.agrees for pair in ends.pairs]
-    verb = "helps" if all(agrees) else "hurts" if all(one is False for one in agrees) else "may help"
-    seeds = f" {agreement(ends.pairs, ' seeds agree')} that {max(scores)} is better than 1." if len(agrees) > 1 else ""
+    verb = "better" if all(agrees) else "worse" if all(one is False for one in agrees) else "better for some seeds only"
+    seeds = f" ({agreement(ends.pairs, ' seeds agree')})" if len(agrees) > 1 else ""
     means = f" (means of the {len(common)} seeds that all depths have)" if len(common) > 1 else ""
     lowest = min(mean_of, key=lambda depth: mean_of[depth])
-    rises = f" Perplexity is lowest at depth {lowest}." if lowest < max(scores) else ""
+    rises = f" Perplexity is lowest at depth {lowest}{_beyond(scores, common, lowest)}." if lowest < max(scores) else ""
     return (
-        f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths {_listed(list(scores))} have test "
-        f"perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())} on the Penn Treebank{means}.{seeds}{rises}"
+        f"{lead(ends.verdict)} depth {max(scores)} is {verb} than depth 1 at 1.5 million parameters{seeds}: depths {_listed(list(scores))} "
+        f"have test perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())} on the Penn Treebank{means}.{rises}"
     )
+
+
+def _beyond(scores: Mapping[int, Mapping[int, float]], common: Set[int], lowest: int) -> str:
+    """Return by how much deeper networks are worse than those of the best depth; nothing if one seed is all there is."""
+    deeper = [depth for depth in scores if depth > lowest]
+    found = [difference([compared(seed, scores[depth][seed] - scores[lowest][seed], True) for seed in common]) for depth in deeper]
+    said = [f"{one.mean:.1f} ± {one.error:.1f}" for one in found if one is not None and one.pairs > 1]
+    return f", and {in_series(said)} higher at {in_series([str(depth) for depth in deeper])}" if said else ""
 
 
 def _listed(depths: Sequence[int]) -> str:
@@ -146,22 +152,16 @@ def _scores_of_depths(judged: Judged) -> dict[int, dict[int, float]]:
 
 
 def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
-    """Return which steps of depth do not help or are undecided, and how many runs were still improving; nothing if none was run."""
+    """Return which steps of depth do not help, and how many runs were still improving; nothing if none was run."""
     if ends.verdict.status is Status.NOT_RUN:
         return []
     _, by_depth = _equal(judged)
     steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, max(by_depth) + 1)]
-    harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
+    harms = [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is False for pair in step.pairs)]
     return [
         f"From one depth to the next, it does not help at {in_series(harms)}." if harms else "",
-        f"The steps to {in_series(open_steps)} are not judged." if open_steps else "",
         still_improving([run for of_depth in by_depth.values() for run in of_depth]),
     ]
-
-
-def _depths(steps: Sequence[JudgedRelation], agrees: bool | None) -> list[str]:
-    """Return the depths, from 2 on, of which every seed says the same about being no worse than the one before; None: nothing."""
-    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is agrees for pair in step.pairs)]
 
 
 def constant_of(swarm: Mapping[str, Any]) -> float:

@@ -250,7 +250,8 @@ RELATIONS = (
     ),
     Relation(
         COPYING,
-        f"the LRD-GRU converges faster than the full GRU ({FIXED}; implied by 'fast convergence' and 'much more slowly than the uRNN')",
+        f"the LRD-GRU converges faster than the full GRU, clipped by component ({FIXED}; implied by 'fast convergence' and 'much more "
+        f"slowly than the uRNN')",
         FASTER,
         (Versus(OF_FIXED[LRD], OF_FIXED[GRU]),),
     ),

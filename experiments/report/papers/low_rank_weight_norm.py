@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from experiments.report.claims.contests import recovered
-from experiments.report.claims.judged import Judged
+from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.quantities import is_solved, overflows_from
 from experiments.report.claims.rows import Network
+from experiments.report.claims.verdicts import agreement
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
     AT_RATES,
@@ -22,7 +23,7 @@ from experiments.report.papers.low_rank_copying import (
     VARIANTS,
     Arms,
 )
-from experiments.report.wording.texts import SAID, counted, placed
+from experiments.report.wording.texts import SAID, counted, direction, placed, seeds_in_words
 from lrpt.runs.console import in_series
 
 TASKS = "variable length", "variable lag", "fixed lag"
@@ -35,7 +36,8 @@ def on_weight_norm(judged: Judged) -> Takeaway:
     faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in TASKS}
     return Takeaway(
         f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster, "
-        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}.{_endings(judged)}",
+        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}{_slower(list(faster.values()))}.{_endings(judged)}"
+        f"{_on_par(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
             _with_recovery(judged),
@@ -50,9 +52,32 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 def _endings(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
     published = tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
-    at_rates = _by_rate(judged, lambda arms: arms.normalized, _above)
-    said = _with_and_without({"at the published learning rate": published} | at_rates)
-    return f" Networks that end worse than a predictor without memory, with it and without: {said}." if said else ""
+    said = [
+        _with_and_without({f"on {FIXED_LAG}": published}),
+        _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above)),
+    ]
+    if not all(said):
+        return ""
+    return (
+        f" Networks that end worse than a predictor without memory, with it and without: {said[0]}. On the two tasks of N = 100, after "
+        f"1,500 updates: {said[1]} the published learning rate."
+    )
+
+
+def _slower(relations: Sequence[JudgedRelation]) -> str:
+    """Return on how many tasks it is slower in the mean, and how many seeds are faster; nothing if no task was run."""
+    run = [r for r in relations if r.pairs and r.difference is not None]
+    if not run:
+        return ""
+    slower, pairs = sum(r.difference.mean < 0 for r in run if r.difference is not None), [pair for r in run for pair in r.pairs]
+    return f"; slower in the mean on {slower}, and faster for {agreement(pairs, ' seeds')}"
+
+
+def _on_par(judged: Judged) -> str:
+    """Return whether it is on par with the uRNN, as in the paper; nothing if that was not run."""
+    found = judged.relation("with weight normalization the LRD-GRU is on par with the uRNN at equal updates")
+    seeds = seeds_in_words([len(found.pairs)])
+    return f" On par with the uRNN on variable length, at equal updates: {direction(found)} ({seeds})." if found.pairs else ""
 
 
 def _with_recovery(judged: Judged) -> str:

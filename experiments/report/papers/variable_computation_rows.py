@@ -87,6 +87,7 @@ def _char_row(where: str, name: str, figures: tuple[str, int, float], network: N
             *computed,
         ),
         network,
+        scale=_guessed(name),
         unprinted=_recipe(name),
     )
 
@@ -95,7 +96,7 @@ def _bit_row(name: str) -> Row:
     _, size, published = BIT_TABLE[name]
     stand_ins = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
     quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(size))
-    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], stand_ins=stand_ins, unprinted=_recipe(name))
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], stand_ins=stand_ins, scale=_guessed(name), unprinted=_recipe(name))
 
 
 def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int, size: int) -> Row:
@@ -104,9 +105,16 @@ def _crnn_row(where: str, network: Network, score: str, published: float, decima
 
 
 def _recipe(name: str) -> str:
-    """Return what stands in for the training of a network, and for its target of m, on which operations and score depend."""
-    guessed = name.startswith("VC") and not _has_printed_target(name)
-    return f"{UNPRINTED}, nor its target of m" if guessed else RECIPES_OF_BITS.get(name, UNPRINTED)
+    """Return what stands in for the training of a network whose target of m is printed, or that has none."""
+    return "" if _guessed(name) else RECIPES_OF_BITS.get(name, UNPRINTED)
+
+
+def _guessed(name: str) -> str:
+    """Return what is not printed of a network if that includes its target of m, on which operations and score depend; else nothing.
+
+    The score of such a network is not judged.
+    """
+    return f"{UNPRINTED}, nor its target of m" if name.startswith("VC") and not _has_printed_target(name) else ""
 
 
 def _has_printed_target(name: str) -> bool:

@@ -60,7 +60,11 @@ def _others(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Other claims.** {_unpenalized(judged)}"
         f"{_smallest(judged) or at_published_size(judged, ('Table 3', 'Figure 4'), 'Table 3 and Figure 4')}",
-        (_other_parts(judged), _best_states(judged)),
+        (
+            _other_parts(judged),
+            _best_states(judged),
+            *(f"{name}{found}" for name in SMALLEST if (found := _at_the_other_rate(judged, name))),
+        ),
     )
 
 
@@ -87,15 +91,17 @@ def _schedules(judged: Judged) -> Takeaway:
     boundaries, gated = (judged.relation(f"{AT_BOUNDARIES}{of} (our reading; English)") for of in ("", ", by a VCGRU too"))
     large = judged.relation(f"{AT_BOUNDARIES}, by 1,024 units (our reading; English)")
     wide = _compared(large, "than that of other places")
-    most = judged.relation("with 24 buffer bits, most of the computation")
+    fewer, most = (judged.relation(f"with {bits} buffer bits, most of the computation") for bits in (8, 24))
     if not m.observed or not bits.observed:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
     said = {
         "m is lower on bars of melodies than on other symbols": bars,
-        f"m is highest at a word boundary (VCRNN{_highest(judged, SMALL_VC)})": boundaries,
-        f"m is highest at a word boundary (VCGRU{_highest(judged, SMALL_VCGRU)})": gated,
-        "24 buffer bits (zeros behind each character) are mostly ignored": ignored,
-        "with them, most of the computation is on characters": most,
+        "m is lower on rests than on notes": judged.relation("less computation on rests"),
+        f"m of a VCRNN is highest at word boundaries ({_highest(judged, SMALL_VC)}our reading)": boundaries,
+        f"m of a VCGRU is highest at word boundaries ({_highest(judged, SMALL_VCGRU)}our reading)": gated,
+        "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
+        "the same with 24 buffer bits": most,
+        "24 buffer bits are mostly ignored": ignored,
         "bars are mostly ignored": few,
     }
     claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
@@ -153,12 +159,12 @@ def _about_ends(judged: Judged, network: Network) -> dict[int, float]:
 
 
 def _highest(judged: Judged, network: Network) -> str:
-    """Return ': ' and the boundary with the highest m, and the one with the lowest m; nothing unless m is highest at a boundary."""
+    """Return the boundary with the highest m, and the one with the lowest m, each with a semicolon; nothing unless m is highest at one."""
     means = _about_ends(judged, network)
     if not means or (highest := max(means, key=means.__getitem__)) not in PLACES:
         return ""
     lowest = PLACES.get(min(means, key=means.__getitem__), "")
-    return f": {PLACES[highest]}{f'; lowest on {lowest}' if lowest else ''}"
+    return f"{PLACES[highest]}; {f'lowest on {lowest}; ' if lowest else ''}"
 
 
 def _about_words(judged: Judged) -> str:
@@ -217,8 +223,7 @@ def _smallest(judged: Judged) -> str:
     others = [network.name for network in CHAR_NETWORKS.values() if scores_in(judged, network)]
     where = [f"{in_series(names)} on {what}" for names, what in ((others, "characters"), ([*run], "bits")) if names]
     said = [
-        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} "
-        f"({seeds_in_words([len(bits.observed)])}{_open(bits)}{_at_the_other_rate(judged, name)})"
+        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}{_open(bits)})"
         for name, bits in run.items()
     ]
     return (
@@ -234,10 +239,10 @@ def _open(bits: JudgedQuantity) -> str:
 
 
 def _at_the_other_rate(judged: Judged, name: str) -> str:
-    """Return the scores with the learning rate that was not chosen: '; 0.294 at a constant rate'. The score decided."""
+    """Return the scores with the learning rate that was not chosen: ' has 0.294 at a constant rate, and it was not chosen'."""
     when, network = OTHER_RATE[name]
     values = [value for run in network.runs(judged.evidence, best=True).values() if (value := run.tested("bits_per_bit")) is not None]
-    return f"; not chosen: {in_series([f'{value:.3f}' for value in values])} {when}" if values else ""
+    return f" has {in_series([f'{value:.3f}' for value in values])} bits per bit {when}; the better one was chosen." if values else ""
 
 
 def _best_states(judged: Judged) -> str:
