@@ -106,7 +106,8 @@ class Configuration:
     @cached_property
     def _settings(self) -> dict[str, str]:
         """Return the flags with their values: 'model.rank' -> '4'."""
-        return dict(re.findall(r"--(\S+?)(?:[ =](?!--)(\S+))?(?=\s|$)", self.planned.flags))
+        found = re.findall(r"--([^\s=]+)((?:[ =](?!--)\S+)*)", self.planned.flags)
+        return {flag: "_".join(re.split(r"[ =]", values.strip(" ="))) for flag, values in found}
 
     @property
     def preset(self) -> str:

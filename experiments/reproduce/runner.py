@@ -213,7 +213,7 @@ def _conclude(studies: Sequence[Configuration], options: Options, console: Conso
             one.conclude(options.workdir, console)
             if options.collect is not None and any(folder.glob("*.json")):
                 collect(folder, options.collect, console, options.data.dir)
-        except UsageError as error:
+        except (UsageError, OSError) as error:
             console.error(f"the summary of {_title(one)} is not kept: {error}")
             missed.append(folder)
     return missed
@@ -269,7 +269,7 @@ def _collector(options: Options, wanted: Collection[Path], missed: list[Path], c
             left.remove(path)
             try:
                 collect(path, options.collect, console, options.data.dir)
-            except UsageError as error:
+            except (UsageError, OSError) as error:
                 console.error(f"{path} is not collected: {error}")
                 missed.append(path)
 

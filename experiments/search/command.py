@@ -13,13 +13,13 @@ Models of which trial comes next, as in Optuna, would gain little at tens of tri
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.search.figure import NAMED, draw_search
-from experiments.search.halving import lowest, ranked, rungs
+from experiments.search.halving import best_line, ranked, rungs
 from experiments.search.space import Trial, draw, read
 from experiments.sweep import experiment_named, refuse_distributed, split
 from lrpt.analysis.curves import Curve
@@ -36,6 +36,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job
+from lrpt.training.setup import Setup
 
 PROGRAM = "python -m experiments.search"
 WORDS = "EXPERIMENT --over FLAG=LOW..HIGH FLAG=VALUE,VALUE [FLAGS OF THE EXPERIMENT]"
@@ -141,7 +142,7 @@ class Search:
             report = train_all([self._job(trial, rung.updates) for trial in going], self.options, console, self.commands[0].devices)
             for path, reason in report.failed.items():
                 console.warn(f"{path.name} is out: {reason}")
-            losses = {trial: lowest(self.evaluations(trial), rung.updates) for trial in going}
+            losses = {trial: self._loss(trial, rung.updates) for trial in going}
             losses |= {trial: float("inf") for trial in going if self.path(trial) in report.failed}
             out = [trial for trial in going if not math.isfinite(losses[trial])] + out
             order = [trial for trial in ranked(losses) if trial not in out] + order[len(going) :]
@@ -156,6 +157,22 @@ class Search:
         config = dataclasses.replace(command.config, train=dataclasses.replace(command.train, updates=updates))
         names = {"experiment": self.experiment.name, "preset": command.preset}
         return NamedJob(Job(config, self.options.seed, self.path(trial)), names)
+
+    def _loss(self, trial: int, until: int) -> float:
+        """Return the lowest validation loss of a trial up to an update; infinity if it was not evaluated."""
+        found = self.best(trial, until)
+        return math.inf if found is None else found["loss"]
+
+    def best(self, trial: int, until: float = math.inf) -> dict[str, Any] | None:
+        """Return the validation metrics of the best evaluation of a trial; None if it was not evaluated."""
+        return best_line(self.evaluations(trial), until, self._counts(trial))
+
+    def _counts(self, trial: int) -> Callable[[int], bool]:
+        """Return which evaluations of a trial count: all, unless its network starts with other settings than it ends with."""
+        config = self.commands[trial].config
+        if config.model.settled(0, 1):
+            return lambda update: True
+        return Setup({}, config, self.options.seed, self.path(trial)).selection.counts
 
     def evaluations(self, trial: int) -> list[dict[str, Any]]:
         """Return the validation metrics of a trial."""
@@ -175,11 +192,10 @@ def tell(search: Search, order: Sequence[int], left: int, console: Console) -> N
     """
     score, rows, kept, curves = search.experiment.score_of(search.commands[0].preset), [], [], []
     for trial in order:
-        lines = search.evaluations(trial)
-        if not lines:
+        lines, best = search.evaluations(trial), search.best(trial)
+        if best is None:
             continue
-        lowest_line = min(lines, key=lambda line: line["loss"])
-        figures = {"updates": lines[-1]["update"], "loss": lowest_line["loss"], score: lowest_line[score]}
+        figures = {"updates": lines[-1]["update"], "loss": best["loss"], score: best[score]}
         values = [f"{figures['updates']:,}", *(f"{figures[name]:.5g}" for name in dict.fromkeys(("loss", score)))]
         rows.append([search.path(trial).name, *search.trials[trial].values(), *values])
         kept.append({"trial": search.path(trial).name, **search.trials[trial], **figures})

@@ -1,8 +1,8 @@
 """Successive halving: many trials for few updates, and the best of them for more and more."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 
 class Rung(NamedTuple):
@@ -39,6 +39,13 @@ def ranked(losses: Mapping[int, float]) -> list[int]:
     return sorted(losses, key=lambda trial: (not math.isfinite(losses[trial]), losses[trial], trial))
 
 
-def lowest(lines: Sequence[Mapping[str, float]], until: int) -> float:
-    """Return the lowest validation loss up to an update, whatever was trained after it; infinity if there is none."""
-    return min((line["loss"] for line in lines if line["update"] <= until), default=math.inf)
+Line = TypeVar("Line", bound=Mapping[str, float])
+
+
+def best_line(lines: Sequence[Line], until: float, counts: Callable[[int], bool]) -> Line | None:
+    """Return the evaluation of the lowest validation loss up to an update, whatever was trained after it; None if there is none.
+
+    As long as no evaluation counts, it is the latest one, as for the best state of a run (`lrpt.training.selection`).
+    """
+    made = [line for line in lines if line["update"] <= until]
+    return min((line for line in made if counts(int(line["update"]))), key=lambda line: line["loss"], default=made[-1] if made else None)

@@ -231,8 +231,8 @@ def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str
 def _learning_rates(experiment: Experiment[Any], command: Command[Any, Any]) -> tuple[float | None, ...]:
     """Return the learning rates of a comparison: those of the preset, or the one that the command line gives."""
     preset = experiment.presets[command.preset]
-    given = command.optim.learning_rate != preset.config.optim.learning_rate
-    return preset.learning_rates if command.compare and preset.learning_rates and not given else (command.optim.learning_rate,)
+    several = command.compare and preset.learning_rates and not command.rate_given
+    return preset.learning_rates if several else (command.optim.learning_rate,)
 
 
 def _check_not_compared(experiment: Experiment[Any], command: Command[Any, Any]) -> None:
@@ -275,11 +275,12 @@ def _equal_in_comparison(experiment: Experiment[Any], command: Command[Any, Any]
     own = _root(experiment, command) / f"{command.preset}-seed{command.seed}"
     if command.compare or not preset.compare or (own / CONFIG).exists():
         return None
+    compared = [dataclasses.replace(command, compare=True, rate_given=given) for given in {command.rate_given, False}]
     try:
-        compared = _models(experiment, dataclasses.replace(command, compare=True))
+        models = [model for one in compared for model in _models(experiment, one).items()]
     except UsageError:  # a flag gives what the comparison varies
         return None
-    paths = [own.with_name(f"{command.preset}-{name}-seed{command.seed}") for name, config in compared.items() if config == command.config]
+    paths = [own.with_name(f"{command.preset}-{name}-seed{command.seed}") for name, config in models if config == command.config]
     names = {"experiment": experiment.name, "preset": command.preset}
     with contextlib.suppress(UsageError):  # its comparison had other settings
         return next((path for path in paths if is_finished(Job(command.config, command.seed, path), names)), None)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -75,6 +75,8 @@ class Command(Generic[M, D]):
     """keep compiled programs in the user's cache folder (~/.cache/lrpt/programs), so that the same command starts faster next time"""
     huge: bool = False
     """go on even if estimates of runs, parameters or bytes exceed the limits"""
+    rate_given: tyro.conf.Suppress[bool] = False
+    """whether the command line gives a learning rate, which a comparison then has instead of several"""
 
     def __post_init__(self) -> None:
         check_seeds(self.seed)
@@ -115,7 +117,8 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
     command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
-    return parse_dataclass(command, rest, program, description, default)
+    rate_given = any(word.partition("=")[0].replace("_", "-") == "--optim.learning-rate" for word in rest)
+    return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given))
 
 
 def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:

@@ -1,5 +1,6 @@
 """Summary of several runs: a table, `summary.json`, and learning curves."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lrpt.analysis.curves import Curve, Sized, learning_curves, score_over_parameters
+from lrpt.errors import UsageError
 from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
@@ -42,13 +44,22 @@ def summarize(
     groups = _by_configuration(results, {"optim.learning_rate"} if chooses else set())
     rows = [[*_row(score, label, group), *([_shown(_learning_rate(group[0]))] if chooses else [])] for label, group in groups.items()]
     console.table(columns, rows, title)
-    every = [result for path in sorted(root.glob(f"*/{RESULT}")) if (result := RunDirectory(path.parent).result())]
+    every = [result for path in sorted(root.glob(f"*/{RESULT}")) if (result := _result_of(path.parent, console))]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
     write_json(root / SUMMARY, {"results": every, "aggregate": aggregate})
     figure = draw_curves(root, score, results, directories, title)
     console.say(f"summary: {root / SUMMARY}   learning curves: {figure}")
     if varies_in_size(results):
         console.say(f"score over parameters: {draw_sizes(root, score, results, title)}")
+
+
+def _result_of(path: Path, console: Console) -> Result | None:
+    """Return the result of a run; warn if it is damaged, so that the summary of the others is written."""
+    try:
+        return RunDirectory(path).result()
+    except UsageError as error:
+        console.warn(f"{error}; {SUMMARY} leaves it out")
+        return None
 
 
 def has_rates_to_choose(results: Sequence[Result]) -> bool:
@@ -123,11 +134,18 @@ def labels_of(results: Sequence[Result], silent: Set[str] = frozenset()) -> list
     for model, places in namesakes.items():
         has_presets = len({results[place]["preset"] for place in places}) > 1
         names = [name for name in _differences([settings[place] for place in places]) if name not in silent]
+        shown = _short(names)
         for place in places:
             preset = f" ({results[place]['preset']})" if has_presets else ""
-            marks = [f"{name.rpartition('.')[2]} {settings[place].get(name)}" for name in names]
+            marks = [f"{shown[name]} {settings[place].get(name)}" for name in names]
             labels[place] = " ".join([model + preset, ", ".join(marks)]).strip()
     return labels
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Return the last part of each name of a setting, or all of it if another one ends alike."""
+    ends = Counter(name.rpartition(".")[2] for name in names)
+    return {name: end if ends[end := name.rpartition(".")[2]] == 1 else name for name in names}
 
 
 def _differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:

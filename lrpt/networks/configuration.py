@@ -6,7 +6,9 @@ Constructors raise a UsageError if a setting has a value that is not allowed, su
 from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, TypedDict, get_args
 
-from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
+import numpy as np
+
+from lrpt.errors import UsageError, check_at_least, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import ALL_FORMS, FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -98,6 +100,10 @@ class EmbeddingConfig:
         check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
 
 
+LARGEST = float(np.finfo(np.float32).max)
+"""the largest number of float32, the type of parameters"""
+
+
 @dataclass(frozen=True)
 class DrawConfig:
     """Initialization of parameters."""
@@ -127,7 +133,11 @@ class InitialConfig(DrawConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_finite(self, "model.initial.carry_bias")
+        check_numbers(self, "model.initial.carry_bias")
+        if not abs(self.carry_bias) <= LARGEST:  # not `isfinite`: a float64 may be infinite as a parameter
+            raise UsageError(
+                f"model.initial.carry_bias is {self.carry_bias}: expected a finite number of float32, at most {LARGEST:.1e} in size"
+            )
 
 
 LOOPS_IN_WORDS = "fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan"
@@ -190,6 +200,11 @@ class SequenceLoopConfig(LoopConfig):
         str,
         OneOf("multiply structured matrices out before the loop", get_args(Materialize), notes="auto does if it takes less work"),
     ] = "auto"
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return super().unused | ({"materialize": f"model.loop.kind is {KERNEL}"} if self.kind == KERNEL else {})
 
 
 class ShortNames(TypedDict, total=False):

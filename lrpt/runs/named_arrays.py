@@ -44,7 +44,7 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
       arrays: one array for each parameter, by name. A `params/` before every name is left out, unless the template has it too.
 
     Raises:
-      UsageError: an array is missing, is not known, has another shape than the parameter, or does not hold finite real numbers.
+      UsageError: an array is missing, is not known, has another shape than the parameter, or holds numbers that do not fit its type.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
@@ -172,7 +172,12 @@ def _checked(name: str, array: np.ndarray, leaf: Any) -> jax.Array:
     if array.shape != leaf.shape:
         raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {leaf.shape}: transpose it, or change the model")
     finite_float32(name, array)
-    return jnp.asarray(array.astype(leaf.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(leaf.dtype)
+    whole = jnp.issubdtype(leaf.dtype, jnp.integer)
+    if not (np.array_equal(cast, array) if whole else np.isfinite(cast.astype(np.float32)).all()):
+        raise UsageError(f"array '{name}' holds numbers that {leaf.dtype}, the type of the parameter, cannot hold: change the type")
+    return jnp.asarray(cast)
 
 
 def _unpacked_size(content: BytesIO) -> int:

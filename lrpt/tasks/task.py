@@ -68,7 +68,7 @@ class Task:
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
       metrics: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, a
-        squared error, or a squared hinge).
+        squared error, or a squared hinge). Seeds that are trained together share one compiled function, so it must not depend on the seed.
       summarize: maps the means of these metrics over examples to the reported metrics, which include 'loss'. Unknown metrics are kept.
       streams: whether example i + 1 of a split continues example i, so that the state is carried over.
       vocabulary: the symbols of inputs and predictions by number, if they are symbols of a text.

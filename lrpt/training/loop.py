@@ -200,7 +200,7 @@ class _RunGroup:
     def free_data(self) -> None:
         """Free the data that the check has read. Training reads them again."""
         for run in self.unfinished:
-            run.__dict__.pop("task", None)  # a cached property
+            run.free_data()
 
     def _check(self, run: Run, task: Task) -> None:
         config = run.config

@@ -72,7 +72,7 @@ def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
 
 
 class Evaluator:
-    """The metrics of several models on one split. Examples of similar length are evaluated together `by_length`."""
+    """The mean metrics of several models on one split. Examples of similar length are evaluated together `by_length`."""
 
     def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout, by_length: bool = False) -> None:
         self.task, self.layout, self.size = task, layout, task.splits[split].size
@@ -92,10 +92,10 @@ class Evaluator:
         return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in found]
 
     def __call__(self, variables: Variables, arrays: Any) -> list[dict[str, float]]:
-        """Return the mean metrics of each model, for variables and data that lie on the devices."""
+        """Return the mean metrics of each model, for variables and data that lie on the devices. The tasks of the models summarize them."""
         fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
         names = sorted(fetched[0][0], key=lambda name: name != "loss")
-        return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]
+        return [{name: float(sums[name] / weight) for name in names} for sums, weight in fetched]
 
 
 def evaluator_of_one(
@@ -105,4 +105,4 @@ def evaluator_of_one(
     layout = parallel.Layout(1, 1)
     evaluator = Evaluator(model, task, split, batch, layout, by_length)
     arrays = parallel.place(layout, [task.splits[split].arrays])
-    return lambda variables: evaluator(parallel.place(layout, [variables]), arrays)[0]
+    return lambda variables: task.summarize(evaluator(parallel.place(layout, [variables]), arrays)[0])

@@ -49,6 +49,10 @@ class Setup:
         """Return the task of this seed, with the network's own metrics added. The primary process prepares the data first."""
         return primary_first(lambda: self.config.build_task(self.seed))
 
+    def free_data(self) -> None:
+        """Forget the task. It is built again, and reads its data again, when it is needed."""
+        self.__dict__.pop("task", None)  # a cached property
+
     @cached_property
     def model(self) -> nn.Module:
         """Return the network for this task."""

@@ -252,7 +252,7 @@ def train_steps(
     arrays: Any,
     indices: Int[Array, "k b"],
     collectives: Collectives = ALONE,
-    windows: int = 1,
+    epoch: int = 1,
     settings: Callable[[Int[Array, ""], int], Mapping[str, Array]] = lambda update, epoch: {},
     fresh_every: int | None = None,
 ) -> tuple[TrainState, Metrics]:
@@ -268,8 +268,8 @@ def train_steps(
       arrays: arrays of the training split.
       indices: examples of each update, as from `lrpt.tasks.order.batch_indices`.
       collectives: operations that share updates with other devices.
-      windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
-      settings: function of the number of updates so far, and of `windows`: see `lrpt.networks.protocol.NetworkConfig.settings`.
+      epoch: number of updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
+      settings: function of the number of updates so far, and of `epoch`: see `lrpt.networks.protocol.NetworkConfig.settings`.
       fresh_every: updates after which a stream reads on from the initial state, one stream after the other; None for never.
 
     Returns:
@@ -278,29 +278,29 @@ def train_steps(
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
-        fresh = starts_afresh(indices, state.update % windows, windows, train.size, fresh_every)
-        state = state._replace(collections=with_settings(state.collections, settings(state.update, windows)))
+        fresh = starts_afresh(indices, state.update % epoch, epoch, train.size, fresh_every)
+        state = state._replace(collections=with_settings(state.collections, settings(state.update, epoch)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), collectives, fresh)
 
     return jax.lax.scan(body, state, indices)
 
 
-def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], windows: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
+def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], epoch: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
     """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `fresh_every` updates.
 
     The starts of different streams are evenly spaced, so that every update has states of all ages up to `fresh_every` windows. If a batch
     is so large that many examples are left over, the starts lie in the first part of each interval only.
 
     Args:
-      indices: examples of the update. Row r of a batch reads part r of the examples, so `indices // windows` are the rows.
+      indices: examples of the update. Row r of a batch reads part r of the examples, so `indices // epoch` are the rows.
       place: updates since the start of the epoch.
-      windows: updates in an epoch.
+      epoch: number of updates in an epoch.
       size: number of examples.
       fresh_every: updates between two starts of one stream; None for starts at epochs only.
     """
     if fresh_every is None:
         return place == 0
-    delays = indices // windows * fresh_every // (size // windows)
+    delays = indices // epoch * fresh_every // (size // epoch)
     return (place == 0) | ((place + delays) % fresh_every == 0)
 
 

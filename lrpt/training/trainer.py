@@ -85,10 +85,10 @@ class Trainer:
     def _evaluate(self, bar: Bar) -> None:
         """Evaluate all runs on the validation split, and on the test split if asked to. Save a checkpoint of each."""
         start = time.monotonic()
-        found = self.program.valid(self._state.variables, self._valid_arrays)[: len(self.runs)]
+        found = self._summarized(self.program.valid(self._state.variables, self._valid_arrays))
         tested: Sequence[dict[str, float] | None] = [None] * len(self.runs)
         if self._test_arrays is not None:
-            tested = self.program.test(self._state.variables, self._test_arrays)[: len(self.runs)]
+            tested = self._summarized(self.program.test(self._state.variables, self._test_arrays))
         seconds = time.monotonic() - start
         states, changed = self.states(), False
         for i, (run, metrics, test) in enumerate(zip(self.runs, found, tested, strict=True)):
@@ -140,7 +140,11 @@ class Trainer:
             return [run.progress.best_metrics for run in self.runs]
         best = [run.best_variables(state) if run.stopped else state.variables for run, state in zip(self.runs, self.states(), strict=True)]
         placed = parallel.place(self.layout, self._filled(best))
-        return self.program.test(placed, self._place_arrays("test"))[: len(self.runs)]
+        return self._summarized(self.program.test(placed, self._place_arrays("test")))
+
+    def _summarized(self, means: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+        """Return the reported metrics of each run, by its own task: the tasks of different seeds may have different units."""
+        return [run.task.summarize(own) for run, own in zip(self.runs, means, strict=False)]  # filled up to the number of devices
 
     def _save_if_due(self, stop: StopRequests) -> None:
         """Write checkpoints if a process received a signal or a checkpoint is overdue by the clock. After a signal, raise Interrupted."""

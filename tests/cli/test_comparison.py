@@ -36,10 +36,13 @@ def test_every_variant_trains_with_every_learning_rate():
     assert len(found) == len(SIZES) * len(RATES)
 
 
-def test_a_given_learning_rate_is_the_only_one():
-    found = jobs("--optim.learning-rate", "0.5")
+@pytest.mark.parametrize("rate", [0.5, EVEN.optim.learning_rate])
+@pytest.mark.parametrize("flag", ["--optim.learning-rate ", "--optim.learning_rate="])
+def test_a_given_learning_rate_is_the_only_one(rate, flag):
+    """Also if it is that of the preset."""
+    found = jobs(*f"{flag}{rate}".split())
     assert [job.path.name for job in found] == [f"quick-{name}-seed0" for name in SIZES]
-    assert {job.config.optim.learning_rate for job in found} == {0.5}
+    assert {job.config.optim.learning_rate for job in found} == {rate}
 
 
 def test_a_single_model_has_the_learning_rate_of_the_preset():
@@ -250,3 +253,21 @@ def test_flags_reach_every_model():
     words = [word for word in flags(replace(EVEN, train=replace(EVEN.train, updates=2))) if word != "--no-compare"]
     assert "--train.updates" in words
     assert {job.config.train.updates for job in jobs("--train.updates", "2")} == {2}
+
+
+def test_a_damaged_result_beside_the_others_loses_no_summary(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(summary, "draw_curves", lambda root, *rest: root / "curves.png")
+    row = {**result("A", None, 0, 0.5), "parameters": {"true": 10, "paper": 10}, "seconds": 1.0, "updates": 5, "preset": "quick"}
+    row["metrics"]["test"] = row["metrics"]["valid"]
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "result.json").write_text("{")
+    summary.summarize(tmp_path, "loss", [row], [tmp_path / "a"], "title", Console())
+    assert "summary.json leaves it out" in capsys.readouterr().err
+    assert json.loads((tmp_path / "summary.json").read_text())["results"] == []
+
+
+def test_settings_that_end_alike_have_their_full_names_in_labels():
+    rows = [result("A", 0.1, 0, 0.5) for _ in range(2)]
+    for row, rank in zip(rows, (4, 8), strict=True):
+        row["config"] = {**row["config"], "matrices": {"rank": rank}, "inputs": {"rank": 2 * rank}, "lag": rank}
+    assert summary.labels_of(rows)[0] == "A matrices.rank 4, inputs.rank 8, lag 4"

@@ -17,7 +17,8 @@ from lrpt.cli.flags import combinations
 from lrpt.cli.unused import warnings
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.conditional import ConditionalConfig
-from lrpt.networks.highway_classifier import HighwayConfig
+from lrpt.networks.configuration import TiedStorageConfig
+from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
@@ -92,7 +93,17 @@ def test_settings_that_need_another_one():
     assert "dropout.gate_masks" not in unused_settings(ModelConfig(state_dropout=0.1))
     assert "loop.materialize" in unused_settings(ModelConfig(parametrization="dense"))
     assert "loop.materialize" not in unused_settings(ModelConfig(parametrization="dense", input_parametrization="low_rank"))
+    kernel = unused_settings(ModelConfig(parametrization="low_rank", input_parametrization="low_rank", recurrence="kernel"))
+    assert {"loop.chunk", "loop.store", "loop.pack", "loop.unroll", "loop.materialize"} <= kernel.keys()
     assert {"loop.chunk", "loop.store"} <= unused_settings(ModelConfig(recurrence="plain")).keys()
+
+
+def test_settings_of_highway_networks_that_need_another_one():
+    assert not unused_settings(HighwayConfig()).keys() & {"penalty_form", "dropout.shared_masks", "dropout.projections"}
+    assert "penalty_form" in unused_settings(HighwayConfig(readout_penalty=0.0))
+    assert "dropout.projections" in unused_settings(HighwayConfig(matrices=TiedStorageConfig("dense")))
+    none = HighwayDropoutConfig(states=0.0, projections=0.0)
+    assert "dropout.shared_masks" in unused_settings(HighwayConfig(dropout=none))
 
 
 @pytest.mark.parametrize("config", [HighwayConfig(), ConditionalConfig(), VariableConfig("vcrnn"), ModelConfig("unitary")])

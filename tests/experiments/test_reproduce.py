@@ -414,3 +414,17 @@ def test_every_run_of_the_papers_has_a_directory_of_its_own():
     directories = [(one.planned.experiment, one.name) for one in plan]
     assert len(set(directories)) == len(directories)
     assert max(len(name) for _, name in directories) < 150
+
+
+def test_a_run_that_cannot_be_collected_does_not_stop_the_others(plan, tmp_path, capsys):
+    """The place of the results is a file, so that a directory in it cannot be made."""
+    (tmp_path / "results").write_text("")
+    assert reproduced(plan, "--collect", str(tmp_path / "results" / "kept")) == 1
+    said = capsys.readouterr()
+    assert said.err.count("is not collected") == 2
+    assert "all 2 runs are done" in said.out
+
+
+def test_directories_are_named_by_all_values_of_a_flag():
+    names = [Configuration(Planned("variable_computation", f"--model.guided-symbols 0 {k} --seed-free", (0,)), [], Data()) for k in (2, 3)]
+    assert [one.name for one in names] == ["quick-guided_symbols0_2-seed_free", "quick-guided_symbols0_3-seed_free"]

@@ -8,7 +8,7 @@ import pytest
 from tiny import EVEN, EXPERIMENT, changed, flags
 
 from experiments.search.command import Options, Search, main
-from experiments.search.halving import lowest, ranked, rungs
+from experiments.search.halving import best_line, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
 from lrpt.engines.schedule import Report
 from lrpt.runs.console import Console
@@ -74,7 +74,13 @@ def test_trials_are_ranked_by_their_lowest_loss_and_those_without_a_finite_one_c
     assert found[:3] == [2, 4, 0]
     assert set(found[3:]) == {1, 3}
     lines = [{"update": 4, "loss": 3.0}, {"update": 8, "loss": 2.0}, {"update": 12, "loss": 1.0}]
-    assert [lowest(lines, until) for until in (2, 8, 20)] == [float("inf"), 2.0, 1.0]
+    assert [best_line(lines, until, lambda update: True) for until in (2, 8, 20)] == [None, lines[1], lines[2]]
+
+
+def test_evaluations_with_soft_masks_do_not_rank_a_trial():
+    """As for the best state of a run: the lowest of those that count, and the latest one as long as none counts."""
+    lines = [{"update": 4, "loss": 1.0}, {"update": 8, "loss": 2.0}, {"update": 12, "loss": 4.0}, {"update": 16, "loss": 3.0}]
+    assert [best_line(lines, until, lambda update: update > 8) for until in (4, 8, 12, 20)] == lines
 
 
 @pytest.mark.slow

@@ -202,3 +202,9 @@ def test_numbers_keep_the_digits_that_the_template_can_hold():
         wide = from_named({"kernel": jax.ShapeDtypeStruct((1,), jnp.float64)}, {"kernel": np.array([1 + 1e-12])})
         assert wide["kernel"].dtype == jnp.float64
         assert wide["kernel"][0] == 1 + 1e-12
+
+
+@pytest.mark.parametrize(("kind", "number"), [(jnp.float16, 1e30), (jnp.int32, 0.5), (jnp.int32, 3e9), (jnp.uint8, -1)])
+def test_numbers_that_the_type_of_the_template_cannot_hold_are_refused(kind, number):
+    with pytest.raises(UsageError, match=f"'a' holds numbers that {jnp.dtype(kind)}, the type of the parameter, cannot hold"):
+        from_named({"a": jax.ShapeDtypeStruct((), kind)}, {"a": np.float64(number)})

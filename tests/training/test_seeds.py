@@ -279,3 +279,17 @@ def test_one_program_for_all_seeds(tmp_path, traces):
     config = changed(EVEN, train={"updates_per_call": 4, "evaluation_batch": 10})  # no other test has this program
     train(tmp_path, config=config, devices=1)
     assert traces == [(4, 4)]
+
+
+def test_each_seed_is_summarized_by_its_own_task(tmp_path, monkeypatch):
+    """As of a cross-validation whose folds are seeds, and whose errors have the units of the fold."""
+    build = type(EVEN.data).build
+
+    def with_unit(self, seed):
+        return dataclasses.replace(build(self, seed), summarize=lambda means: {**means, "unit": 10.0 + seed})
+
+    monkeypatch.setattr(type(EVEN.data), "build", with_unit)
+    results = train(tmp_path, [0, 1])
+    for seed, result in enumerate(results):
+        assert {split: metrics["unit"] for split, metrics in result["metrics"].items()} == dict.fromkeys(result["metrics"], 10.0 + seed)
+        assert {line["unit"] for line in lines(tmp_path / str(seed))} == {10.0 + seed}

@@ -72,7 +72,7 @@ def test_one_program_serves_all_epochs(config):
 
     @jax.jit
     def update(state, arrays, indices):
-        return train_steps(model, task, lambda _: optimizer, state, arrays, indices, windows=WINDOWS, settings=settings)[0]
+        return train_steps(model, task, lambda _: optimizer, state, arrays, indices, epoch=WINDOWS, settings=settings)[0]
 
     state, arrays = init_state(model, task, optimizer, 0, ROWS), task.splits["train"].arrays
     found = []

@@ -90,7 +90,7 @@ def test_rows_that_start_afresh_read_from_the_initial_state(config):
         expected = update(expected, rows, starts_afresh(rows, jnp.asarray(place), windows, train.size, every))
     steps = jax.jit(
         lambda fresh_every: train_steps(
-            model, task, lambda made: optimizer, start, train.arrays, indices, windows=windows, fresh_every=fresh_every
+            model, task, lambda made: optimizer, start, train.arrays, indices, epoch=windows, fresh_every=fresh_every
         )[0],
         static_argnums=0,
     )

@@ -161,7 +161,7 @@ class Samples:
 
     def __init__(self, length: int, console: Console, render: Callable[[str], str] = str) -> None:
         self.length, self.console, self.render = length, console, render
-        self._writers: dict[nn.Module, Writer] = {}
+        self._writers: dict[tuple[nn.Module, AnyVocabulary, bool], Writer] = {}
         self._cannot_write: set[str] = set()
 
     def evaluated(self, evaluation: Evaluation) -> None:
@@ -171,12 +171,17 @@ class Samples:
                 self._cannot_write.add(evaluation.label)
                 self.console.warn(f"{evaluation.label} writes no text, because it also reads which unit each symbol completes")
             return
-        if evaluation.model not in self._writers:
-            task = evaluation.task
-            assert task.vocabulary is not None  # experiments whose networks write text have such tasks
-            self._writers[evaluation.model] = Writer(evaluation.model, task.vocabulary, task.streams, self.length)
-        text = self.render(self._writers[evaluation.model].text(evaluation.variables))
+        text = self.render(self._writer(evaluation).text(evaluation.variables))
         self.console.say(f"{evaluation.label} writes at update {evaluation.update}:\n{text}")
+
+    def _writer(self, evaluation: Evaluation) -> Writer:
+        """Return the compiled function of a network and a vocabulary. Equal networks may have been trained on different texts."""
+        vocabulary, streams = evaluation.task.vocabulary, evaluation.task.streams
+        assert vocabulary is not None  # experiments whose networks write text have such tasks
+        key = evaluation.model, vocabulary, streams
+        if key not in self._writers:
+            self._writers[key] = Writer(evaluation.model, vocabulary, streams, self.length)
+        return self._writers[key]
 
 
 def show_ending(run: Path, console: Console) -> None:

@@ -1,5 +1,6 @@
 """What a writer of texts asks of its network: from which symbol on it reads, where it starts again, and how texts are joined."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,3 +79,15 @@ def test_samples_of_networks_that_read_the_ends_of_words_are_left_out_with_one_w
         evaluation: Any = SimpleNamespace(model=model, label="VCRNN seed 0", update=update)
         samples.evaluated(evaluation)
     assert said == ["VCRNN seed 0 writes no text, because it also reads which unit each symbol completes"]
+
+
+def test_equal_networks_of_two_texts_write_with_their_own_symbols(asked, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(Console, "say", lambda _, text: said.append(text.rpartition("\n")[2]))
+    monkeypatch.setattr(sampling, "reads_units", lambda model: False)
+    samples = sampling.Samples(2, Console(quiet=True))
+    for vocabulary in (CHARACTERS, replace(CHARACTERS, symbols=tuple(symbol.upper() for symbol in CHARACTERS.symbols))):
+        task = SimpleNamespace(vocabulary=vocabulary, streams=True)
+        evaluation: Any = SimpleNamespace(model="equal", label="", update=1, task=task, variables={})
+        samples.evaluated(evaluation)
+    assert said == ["aa", "AA"]
