@@ -57,7 +57,10 @@ def _check_rows(carry: Any, xs: Any) -> None:
 
 
 def check_rows_of_outputs(outputs: Any, rows: Any) -> None:
-    """Raise a UsageError if an output of a step has no axis of rows, along which a mask selects. One of as many units as rows passes."""
+    """Raise a UsageError if an output of a step has no axis of rows, along which a mask selects.
+
+    An output without that axis cannot be told apart if its first axis happens to be as long as the batch; it passes.
+    """
     for path, leaf in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(leaf)[:1] != (rows,):
             raise UsageError(

@@ -19,7 +19,6 @@ from lrpt.pytrees import register_fields
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast, recur
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
-from lrpt.recurrence.leaves import NotApplied
 from lrpt.recurrence.products import is_costly
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
@@ -218,14 +217,6 @@ def test_no_tracer_outlives_its_trace():
         jax.make_jaxpr(jax.grad(lambda p: loss("fast", p, state, v, others)))(params)
 
 
-def test_reading_a_factor_is_refused_before_anything_runs():
-    params, (h, _), _, _ = network(3)
-    with pytest.raises(NotApplied, match=r"read \.terms of a Sum .* use only apply"):
-        fast(
-            lambda p, h, x: (jnp.tanh(h @ p.recurrent.terms[0].left.T @ p.recurrent.terms[0].right), None), params, h, jnp.zeros((3, BATCH))
-        )
-
-
 def test_projections_of_one_vector_are_one_product_and_a_shared_one_is_applied_once():
     params, (h, _), _, _ = network(3)
     right = params.recurrent.terms[0].right
@@ -246,25 +237,6 @@ def test_projections_of_one_vector_are_one_product_and_a_shared_one_is_applied_o
 
     fast_, plain = (jax.jit(jax.grad(partial(loss, loop)))(right) for loop in ("fast", "plain"))
     assert largest_error(fast_, plain) < 1e-5
-
-
-def test_an_operator_made_of_arrays_that_it_does_not_store_is_refused():
-    @register_fields
-    @dataclass(frozen=True)
-    class Symmetric(Composite):
-        factor: jax.Array
-
-        def apply_by(self, call, v):
-            return call(Dense(self.factor.T @ self.factor), v)
-
-    def step(matrix, h, _):
-        return jnp.tanh(matrix.apply(h)), None
-
-    _, (h, _), _, _ = network(3)
-    matrix = Symmetric(jnp.ones((3, SIZE)))
-    LOOPS["plain"](step, matrix, h, jnp.zeros((3, 1)))
-    with pytest.raises(TypeError, match=r"made of a Dense whose arrays are none of its own"):
-        fast(step, matrix, h, jnp.zeros((3, 1)))
 
 
 def assert_like_plain(matrices, dtype=jnp.float32):

@@ -15,7 +15,7 @@ from lrpt.matrices import Bias, Composite, Dense, LowRank
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, fast
 from lrpt.recurrence.interception import Replay, Survey, replayed, trace_calls
-from lrpt.recurrence.leaves import Leaves, distinct
+from lrpt.recurrence.leaves import Leaves, NotApplied, distinct
 from lrpt.recurrence.linearize import LinearStep
 
 SIZE, BATCH, STEPS = 4, 3, 5
@@ -111,7 +111,7 @@ def test_a_replay_serves_one_trace():
 
 
 def test_a_factor_that_is_read_is_refused():
-    with pytest.raises(AttributeError, match=r"read \.right of a LowRank matrix"):
+    with pytest.raises(NotApplied, match=r"read \.right of a LowRank matrix"):
         fast(lambda p, h, x: (jnp.tanh(h @ p.right.T @ p.left), None), parameters()[0], CARRY, XS)
 
 
@@ -124,8 +124,13 @@ def test_parts_of_an_operator_hold_its_arrays():
         def apply_by(self, call, v):
             return call(Dense(2 * self.kernel), v)
 
+    def step(matrix, h, x):
+        return jnp.tanh(matrix.apply(h)), None
+
+    matrix = Doubled(normal(SIZE, SIZE))
+    LOOPS["plain"](step, matrix, CARRY, XS)
     with pytest.raises(TypeError, match="made of a Dense whose arrays are none of its own"):
-        fast(lambda p, h, x: (jnp.tanh(p.apply(h)), None), Doubled(normal(SIZE, SIZE)), CARRY, XS)
+        fast(step, matrix, CARRY, XS)
 
 
 def test_a_call_under_inner_control_flow_is_refused():

@@ -94,9 +94,14 @@ def _parts(operator: Any) -> _Parts | None:
     return None
 
 
+def _all_parts(recurrent: Recurrent) -> list[_Parts]:
+    """Return the arrays of matrices that the kernel supports."""
+    return [parts for matrix in recurrent if (parts := _parts(matrix)) is not None]
+
+
 def _rank(recurrent: Recurrent) -> int:
     """Return the largest rank of these matrices."""
-    return max(parts.left.shape[0] for matrix in recurrent if (parts := _parts(matrix)) is not None)
+    return max(parts.left.shape[0] for parts in _all_parts(recurrent))
 
 
 def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
@@ -181,7 +186,7 @@ def _pad(array: Array, *shape: int) -> Array:
 
 def _factors(plan: KernelPlan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
     """Return the factors that map to d, those that map back to n, and the diagonals, each split into parts for `persistent`."""
-    matrices = [parts for matrix in recurrent if (parts := _parts(matrix)) is not None]
+    matrices = _all_parts(recurrent)
     rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in matrices])
     columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in matrices])
     diagonals = [matrix.diagonal for matrix in matrices]
