@@ -1,8 +1,14 @@
-"""Run directories made up for tests of the report."""
+"""Run directories made up for tests of the report, and the verdicts on them."""
 
 import json
+from functools import partial
 
-from experiments import copy_memory
+from experiments import copy_memory, music
+from experiments.report.claims.judged import Judged
+from experiments.report.claims.rows import Evidence
+from experiments.report.kept.records import load
+from experiments.report.papers import low_rank
+from experiments.report.papers import variable_computation_networks as computing
 from lrpt.cli.flags import parse
 from lrpt.runs.configuration import to_json
 from lrpt.runs.files import sealed
@@ -66,8 +72,34 @@ def make_run(
     return path
 
 
+kept_run = partial(make_run, command="python -m experiments.example")
+"""A run directory whose command names no path, as of a run that was collected."""
+
+
 def in_training(path, name, value):
     """Add a metric to the training metrics of a run, as a function of the update."""
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     added = [line | ({name: value(line["update"])} if line["split"] == "train" else {}) for line in lines]
     write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in added))
+
+
+def judged(root, paper=low_rank.PAPER):
+    """The claims of a paper, judged by the runs that a directory has."""
+    return Judged(paper, Evidence(load(root)))
+
+
+def relation(root, sentence, paper=low_rank.PAPER):
+    """The first relation that begins with a sentence, judged."""
+    return judged(root, paper).relation(sentence)
+
+
+def characters(root, flags, seed, operations, bits):
+    """A finished run on characters with this many operations of a step, and bits per character."""
+    test, name = {"bits_per_character": bits, "multiplications": operations}, f"{flags}-{seed}".replace(" ", "")
+    kept_run(root, computing.CHARS, f"--preset {flags}", seed, {37_620: bits}, "bits_per_character", test, name=name)
+
+
+def melodies(root, seed, bars, others):
+    """A finished run on melodies with these means of m on bars and on other notes."""
+    notes = {"bars": {"bar": [bars, 300], "no bar": [others, 900]}}
+    kept_run(root, music.EXPERIMENT, "--preset paper", seed, {2_640: 8.6}, "perplexity", {}, stopped="patience", analysis={"notes": notes})

@@ -193,6 +193,11 @@ def test_all_layers_and_directions_in_one_call(tmp_path, capsys):
 
 
 OF_A_RUN = {
+    "--error nan": ["error is nan", "above 0"],
+    "--rank 1 --parametrization nope": ["parametrization is 'nope'"],
+    "--parametrization monarch --blocks 3": ["blocks 3 do not divide", "the nearest that do"],
+    "--parametrization monarch --rank 1": ["rank is 1, and monarch has blocks"],
+    "--parametrization monarch --error 0.1": ["monarch knows neither"],
     "--rank 0": ["rank 0", "1 to 4"],
     "--rank 5": ["rank 5", "1 to 4"],
     "--rank many": ["--rank", "many"],
@@ -209,8 +214,14 @@ OF_A_RUN = {
 }
 
 
+def too_late(*_):
+    pytest.fail("the work began before the flags were checked")
+
+
 @pytest.mark.parametrize("flags", OF_A_RUN)
-def test_wrong_flags(flags, finished, assert_refused):
+def test_wrong_flags(flags, finished, assert_refused, monkeypatch):
+    """They are refused before the states of training examples are computed, which takes half a minute."""
+    monkeypatch.setattr("experiments.compress.moments", too_late)
     before = tiny.tree(finished.parent)
     assert_refused(main, [finished, *flags.split()], *OF_A_RUN[flags])
     assert tiny.tree(finished.parent) == before
@@ -257,8 +268,20 @@ def test_an_output_that_holds_a_run(run, assert_refused):
 
 def test_an_output_that_cannot_be_written(run, assert_refused):
     (run.parent / "file").write_text("")
-    words = [run, "--rank", "1", "--examples", "0", "--output", run.parent / "file" / "x"]
-    assert_refused(main, words, "cannot be written", code=1)
+    output = run.parent / "file"
+    words = [run, "--rank", "1", "--output"]
+    assert_refused(main, [*words, output], f"output is {output}, a file: name a directory")
+    assert_refused(main, [*words, output / "x"], f"output is {output / 'x'}, below the file {output}: name a directory")
+    cell = ["--from", run.parent / "none.npz", *words[1:], output]
+    assert_refused(main, cell, f"output is {output}, a file: name a directory")
+
+
+def test_a_run_where_further_training_would_be(run, assert_refused, monkeypatch):
+    monkeypatch.setattr("experiments.compress.moments", too_late)
+    output = run.with_name(f"{run.name}-lrd1")
+    output.mkdir()
+    (output / "config.json").write_text("{}")
+    assert_refused(main, [run, "--rank", "1"], f"{output} holds a run: name another --output")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The command that exports a run: files that work without this library, and figures that can be checked."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import jax
@@ -85,6 +87,24 @@ def test_it_says_why_there_is_no_module_for_pytorch(tmp_path, capsys):
     assert "not written: network.py: a matrix is a Monarch, and the PyTorch module has" in said
     assert "not written: state_dict.npz: cell gru is none of PyTorch's layers" in said
     assert not (tmp_path / "out" / "network.py").exists()
+
+
+def test_an_output_that_is_a_file_is_refused_before_the_run_is_read(tmp_path, assert_refused):
+    (tmp_path / "file").write_text("")
+    assert_refused(main, ["gone", "--output", tmp_path / "file"], f"output is {tmp_path / 'file'}, a file: name a directory")
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_no_part_of_a_program(finished, tmp_path, monkeypatch, assert_refused):
+    def part(path, content):
+        with path.open("wb") as file:
+            file.write(content[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", part)
+    says = f"No space left on device ({tmp_path / 'sequence.jax'}): free space there"
+    assert_refused(main, [finished, "--output", tmp_path, "--rounds", "1"], says, code=1)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

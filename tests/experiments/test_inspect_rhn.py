@@ -102,6 +102,14 @@ def test_every_command_draws(command, figure, says, music, capsys):
         assert isinstance(value, str) or min(abs(value - one) for one in printed) <= 6e-4 * max(1, abs(value))
 
 
+@pytest.mark.parametrize(("command", "column", "steps"), [("discs", "step", {1}), ("flow --start 2", "steps", {1, 2, 4})])
+def test_steps_that_are_not_given_are_those_that_the_sequences_have(command, column, steps, music):
+    """The defaults are for longer sequences than these, of five steps."""
+    name, *flags = command.split()
+    main([name, str(music), *flags])
+    assert {one[column] for one in json.loads((music / f"{name}.json").read_text())} == steps
+
+
 @pytest.mark.parametrize("command", ["discs --steps 1", "flow --steps 2", "bounds", "gates", "lesions --examples 2"])
 def test_a_kept_result_is_read_like_its_run(command, music, tmp_path, capsys):
     report(["--collect", str(music)], tmp_path)
@@ -214,7 +222,9 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
     ("command", "says"),
     [
         ("", "needs a subcommand: choose from discs, flow, bounds, gates, lesions, starts, monte-carlo"),
-        ("discs RUN --steps 99", "steps is 99: expected numbers from 1 to 5"),
+        ("discs RUN --steps 1 99", "steps is 1 99: the sequences of this run have 5 steps, so choose numbers from 1 to 5"),
+        ("flow RUN --start 3 --steps 4", "start is 3 and steps is 4: the sequences of this run have 5 steps, so end at the last"),
+        ("flow RUN --start 6", "start is 6: the sequences of this run have 5 steps"),
         ("gates RUN --gate reset", "gate is 'reset': choose from "),
         ("gates RUN --examples 1000", "examples is 1000, and the run has 229 of them: choose fewer"),
         ("lesions RUN --examples 0", "examples is 0: expected 1 or more"),

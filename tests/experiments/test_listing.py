@@ -93,7 +93,10 @@ def test_a_reader_that_stops_reading_is_no_error(words):
 
 
 def test_a_wrong_argument_is_one_line(assert_refused):
-    assert_refused(main, ["copy_memory"], "copy_memory")
+    assert_refused(main, ["copy_memory"], "takes no 'copy_memory': run it as python -m experiments.copy_memory")
+    says = "'nope' is no experiment: `python -m experiments` lists them; run one as python -m experiments.NAME"
+    assert_refused(main, ["nope"], says)
+    assert_refused(main, ["--nope"], "Unrecognized options: --nope")
 
 
 def test_help_names_the_subcommands_that_there_are(capsys):

@@ -379,6 +379,11 @@ DAMAGE = {
     "environment.json has no versions": edited("environment.json", versions=...),
     "config.json is another experiment's": lambda run: (edited("config.json", experiment="adding")(run), (run / "result.json").unlink()),
     "config.json has a seed that is no number": edited("config.json", seed="0"),
+    "config.json is nested too deeply": lambda run: write(run / "config.json", "[" * 100_000),
+    "config.json is a pipe": lambda run: ((run / "config.json").unlink(), os.mkfifo(run / "config.json")),
+    "config.json has a setting that the result has not": lambda run: edited(
+        "config.json", optim=json.loads((run / "config.json").read_text())["optim"] | {"learning_rate": 0.5}
+    )(run),
     "result.json is another seed's": edited("result.json", seed=5),
     "result.json is of a later update": edited("result.json", updates=30_000),
     "result.json has no metrics": edited("result.json", metrics=...),
@@ -403,6 +408,17 @@ def test_damaged_files_are_refused_by_name(what, kept, assert_refused):
     for arguments in ([], ["--check"]):
         assert_refused(command(kept), arguments, str(run / BLAMED.get(what, what.split()[0])), code=1)
     assert (kept / "REPRODUCTION.md").read_text() == "as before"
+
+
+def test_a_run_whose_configuration_was_changed_is_not_collected(kept, assert_refused):
+    before, run = files(kept / "experiments"), make_run(kept / "others", test={"loss": 0.1})
+    optim, train = (json.loads((run / "config.json").read_text())[group] for group in ("optim", "train"))
+    edited("config.json", optim=optim | {"learning_rate": 0.5})(run)
+    says = f"{run / 'config.json'}: optim.learning_rate is 0.5, and result.json has {optim['learning_rate']}: restore config.json"
+    assert_refused(command(kept), ["--collect", str(kept / "others")], says, code=1)
+    assert files(kept / "experiments") == before
+    edited("config.json", optim=optim, train=train | {"updates": 99_000})(run)
+    command(kept)(["--collect", str(kept / "others")])
 
 
 def test_a_damaged_run_stops_collecting(kept, assert_refused):

@@ -12,6 +12,8 @@ from experiments.structure_table import main
         (["--size", "0"], "size is 0"),
         (["--kinds", "nothing"], "kinds is 'nothing': choose from "),
         (["--kinds", "dense", "dense"], "kinds is dense dense"),
+        (["--size", "1000000000"], "size is 1000000000: the matrices of a GRU would need about"),
+        (["--size", "64", "--steps", "1000000000"], "steps is 1000000000: a sequence would need about"),
     ],
 )
 def test_wrong_flags(words, says, assert_refused):

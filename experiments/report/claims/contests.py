@@ -10,8 +10,8 @@ from experiments.report.claims.verdicts import Pair, compared
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 
-Lengths = tuple[RunConfig[Any], RunConfig[Any]]
-"""The configurations of the two networks, which say how long each is trained."""
+Configs = tuple[RunConfig[Any], RunConfig[Any]]
+"""The configurations of the two networks, the one that the paper calls better first. They say how long each is trained."""
 
 
 class Compared(Protocol):
@@ -28,17 +28,17 @@ class Compared(Protocol):
 class Contest(Compared, Protocol):
     """Comparison of two runs by one metric."""
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair: ...
+    def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair: ...
 
 
-def are_over(lengths: Lengths, better: Record, worse: Record) -> bool:
+def are_over(configs: Configs, better: Record, worse: Record) -> bool:
     """Return whether both runs trained as long as the claim says."""
-    return is_over(lengths[0], better) and is_over(lengths[1], worse)
+    return is_over(configs[0], better) and is_over(configs[1], worse)
 
 
-def in_progress(pair: Pair, updates: int, lengths: Lengths) -> Pair:
+def in_progress(pair: Pair, updates: int, configs: Configs) -> Pair:
     """Return a pair of unfinished runs: before a tenth of the training, nobody is ahead."""
-    too_early = has_only_begun(updates, max(config.train.updates for config in lengths))
+    too_early = has_only_begun(updates, max(config.train.updates for config in configs))
     return pair._replace(settled=False, agrees=None if too_early else pair.agrees)
 
 
@@ -47,19 +47,37 @@ def diverged(config: RunConfig[Any], run: Record) -> bool:
     return run.failure is not None and not is_over(config, run)
 
 
-def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | None:
+def by_divergence(better: Record, worse: Record, configs: Configs) -> Pair | None:
     """Return the outcome if at least one of two runs diverged: the other one is better. Return None if neither diverged.
 
     Nobody is ahead if the other run is unfinished and has not reached the update of the divergence, because it may still diverge earlier.
     """
-    lost = diverged(lengths[0], better), diverged(lengths[1], worse)
+    lost = diverged(configs[0], better), diverged(configs[1], worse)
     if not any(lost):
         return None
     if all(lost):
         return Pair(better.seed, None, None, failed=2)
-    (winner, config), loser = ((worse, lengths[1]), better) if lost[0] else ((better, lengths[0]), worse)
+    (winner, config), loser = ((worse, configs[1]), better) if lost[0] else ((better, configs[0]), worse)
     over, further = is_over(config, winner), winner.updates >= (loser.failure or {})["update"]
     return Pair(better.seed, None, lost[1] if over or further else None, settled=over, failed=1)
+
+
+def undecided(seed: int) -> Pair:
+    """Return the pair of two runs that cannot be compared yet."""
+    return Pair(seed, None, None, settled=False)
+
+
+class LostIfDiverged(ABC):
+    """Base of contests in which a run that diverged is worse than one that did not."""
+
+    @abstractmethod
+    def pair(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
+        """Compare two runs that did not diverge."""
+
+    def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        pair = by_divergence(better, worse, configs)
+        return self.pair(better, worse, configs, strict) if pair is None else pair
 
 
 def rounded(decimals: int | None, *values: float) -> tuple[float, ...]:
@@ -68,7 +86,7 @@ def rounded(decimals: int | None, *values: float) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Final:
+class Final(LostIfDiverged):
     """A metric of the test split if both trained to the end; otherwise the best validation metric up to the last common update.
 
     The test metric of a run that is longer than its claim says is not held against that of one that is not.
@@ -91,21 +109,27 @@ class Final:
     decimals: int | None = None
     cut_short: bool = True
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
-        one, other = better.tested(self.score), worse.tested(self.score)
-        comparable = are_over(lengths, better, worse) and excess(lengths[0], better) == excess(lengths[1], worse)
-        over = comparable and one is not None and other is not None
+    def pair(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
+        """Compare two runs that did not diverge."""
+        tested = better.tested(self.score), worse.tested(self.score)
+        comparable = are_over(configs, better, worse) and excess(configs[0], better) == excess(configs[1], worse)
+        if comparable and None not in tested:
+            return self._by(better.seed, tested, strict)
+        if not self.cut_short:
+            return undecided(better.seed)
         common = min(better.updates, worse.updates)
-        if not over:
-            one, other = self._best(better, common), self._best(worse, common)
-        if one is None or other is None or not (over or self.cut_short):
-            return Pair(better.seed, None, None, settled=False)
-        one, other = rounded(self.decimals, one, other)
-        pair = compared(better.seed, one - other if self.higher else other - one, strict)
-        return pair if over else in_progress(pair, common, lengths)
+        return in_progress(self._by(better.seed, (self._best(better, common), self._best(worse, common)), strict), common, configs)
+
+    def _by(self, seed: int, scores: tuple[float | None, float | None], strict: bool) -> Pair:
+        """Compare two scores, rounded as the paper prints them."""
+        one, other = scores
+        if one is None or other is None:
+            return undecided(seed)
+        return compared(seed, self._gap(*rounded(self.decimals, one, other)), strict)
+
+    def _gap(self, one: float, other: float) -> float:
+        """Return by how much the first score is better."""
+        return one - other if self.higher else other - one
 
     def _best(self, run: Record, update: int) -> float | None:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
@@ -121,14 +145,11 @@ class Final:
 class BestOnValidation(Final):
     """The best validation metric of runs that both trained to the end: the split that selects the state, beside the test split."""
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
-        one, other = self._best(better, better.updates), self._best(worse, worse.updates)
-        if one is None or other is None or not are_over(lengths, better, worse):
-            return Pair(better.seed, None, None, settled=False)
-        return compared(better.seed, one - other if self.higher else other - one, strict)
+    def pair(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
+        """Compare two runs that did not diverge."""
+        if not are_over(configs, better, worse):
+            return undecided(better.seed)
+        return self._by(better.seed, (self._best(better, better.updates), self._best(worse, worse.updates)), strict)
 
 
 @dataclass(frozen=True)
@@ -143,29 +164,27 @@ class Alike(Final):
 
     tolerance: float = 0.0
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
         """Compare two runs of one seed."""
-        pair = super().compare(better, worse, lengths, strict)
+        pair = super().compare(better, worse, configs, strict)
         if pair.advantage is None:
             return pair._replace(agrees=False) if pair.failed == 1 and pair.agrees is not None else pair
         room = self.tolerance - abs(pair.advantage)
         return pair._replace(advantage=room, agrees=None if pair.agrees is None else room >= 0)
 
 
-class AlsoUnfinished(ABC):
+class AlsoUnfinished(LostIfDiverged):
     """Base of contests that compare unfinished runs, too."""
 
     @abstractmethod
-    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+    def so_far(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
         """Compare two runs that did not diverge; `common` is the last update that both have."""
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
+    def pair(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
+        """Compare two runs that did not diverge."""
         common = min(better.updates, worse.updates)
-        pair = self.pair(better, worse, common, strict)
-        return pair if pair.advantage is None or are_over(lengths, better, worse) else in_progress(pair, common, lengths)
+        pair = self.so_far(better, worse, common, strict)
+        return pair if pair.advantage is None or are_over(configs, better, worse) else in_progress(pair, common, configs)
 
 
 @dataclass(frozen=True)
@@ -178,11 +197,11 @@ class Last(AlsoUnfinished):
     best: bool = False
     decimals: int | None = None
 
-    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+    def so_far(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
         """Compare the last metrics up to an update."""
         one, other = better.up_to(self.score, common), worse.up_to(self.score, common)
         if one is None or other is None:
-            return Pair(better.seed, None, None, settled=False)
+            return undecided(better.seed)
         one, other = rounded(self.decimals, one, other)
         return compared(better.seed, other - one, strict)
 
@@ -205,16 +224,16 @@ class First:
     form: str = "{:,.0f}"
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
         """Compare two runs of one seed."""
         one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
         if one is not None and other is not None:
             return compared(better.seed, other - one, strict)
         if one is not None:
-            return self._against(worse, lengths[1], one, sign=1)
+            return self._against(worse, configs[1], one, sign=1)
         if other is not None:
-            return self._against(better, lengths[0], other, sign=-1)
-        runs = tuple(zip(lengths, (better, worse), strict=True))
+            return self._against(better, configs[0], other, sign=-1)
+        runs = tuple(zip(configs, (better, worse), strict=True))
         failed = sum(diverged(config, run) for config, run in runs)
         settled = all(diverged(config, run) or is_over(config, run) for config, run in runs)
         return Pair(better.seed, None, None, settled=settled, failed=failed)
@@ -256,12 +275,12 @@ class EndsAbove(AlsoUnfinished):
     form: str = "{:.1f}"
     best: bool = False
 
-    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+    def so_far(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
         """Compare the last metrics of both runs, at whichever updates: a run may have ended by a rule of its own."""
-        values = better.last(self.score), worse.last(self.score)
-        if values[0] is None or values[1] is None:
-            return Pair(better.seed, None, None, settled=False)
-        above = [float(value > self.level) for value in values if value is not None]
+        one, other = better.last(self.score), worse.last(self.score)
+        if one is None or other is None:
+            return undecided(better.seed)
+        above = float(one > self.level), float(other > self.level)
         pair = compared(better.seed, above[1] - above[0], strict)
         return pair if any(above) and not all(above) else pair._replace(agrees=None)
 
@@ -278,7 +297,7 @@ class Recoveries(AlsoUnfinished):
     form: str = "{:.0f}"
     best: bool = False
 
-    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+    def so_far(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
         """Compare the recoveries up to an update."""
         if not all(any("recoveries" in line for line in run.training()) for run in (better, worse)):
             return Pair(better.seed, None, None)

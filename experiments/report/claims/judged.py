@@ -74,8 +74,7 @@ class JudgedRelation:
     @property
     def advantage(self) -> str:
         """Return the mean advantage with its standard error, such as '+0.013 ± 0.004'."""
-        found = self.difference
-        return self._in_words(found, "+" if found is None or found.mean >= 0 else "-", 1)
+        return self._in_words(signed=True)
 
     @property
     def unit(self) -> str:
@@ -89,14 +88,17 @@ class JudgedRelation:
     @property
     def distance(self) -> str:
         """Return the mean advantage without its sign, such as 'at least 7.5' for one of at most -7.5."""
-        found = self.difference
-        return self._in_words(found, "", 1 if found is None or found.mean >= 0 else -1)
+        return self._in_words(signed=False)
 
-    def _in_words(self, found: Difference | None, sign: str, side: int) -> str:
+    def _in_words(self, *, signed: bool) -> str:
+        """Return the mean advantage. Without its sign, a bound is one of the distance, which turns around if the mean is negative."""
+        found = self.difference
         if found is None or self.relation.contest is None:
             return "not known" if any(pair.bound for pair in self.pairs) else NONE
         some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
-        bound = bound_of(self.pairs, side)
+        ahead = found.mean >= 0
+        sign = ("+" if ahead else "-") if signed else ""
+        bound = bound_of(self.pairs, 1 if signed or ahead else -1)
         return f"{bound}{sign}{amount(found, self.relation.contest.form, bounded=bool(bound))}{some}"
 
     @property
@@ -156,8 +158,8 @@ class Judged:
 
     def judge(self, relation: Relation) -> JudgedRelation:
         """Return a relation with its verdict. It need not be a claim of the paper."""
-        pairs, smaller, cut = relation.paired(self.evidence)
-        verdict = judge_relation(pairs, smaller, cut) if relation.versions else NOT_HERE
+        pairs, smaller, qualifier = relation.paired(self.evidence)
+        verdict = judge_relation(pairs, smaller, qualifier) if relation.versions else NOT_HERE
         return JudgedRelation(relation, pairs, smaller, verdict)
 
     @cached_property

@@ -21,12 +21,12 @@ def is_solved(loss: float) -> bool:
 def solved(published: str = "", criterion: Criterion | None = None, settled_by: int | None = None) -> Quantity:
     """Count the updates until the first evaluation with test cross-entropy below 1e-3."""
     name = "updates until test cross-entropy < 1e-3"
-    return Quantity(name, lambda run: run.first("loss", is_solved), "{:,.0f}", published, criterion, settled_by, event=True)
+    return Quantity(name, lambda run: run.first("loss", is_solved), "{:,.0f}", published, criterion, settled_by=settled_by, event=True)
 
 
 def solved_before(update: int) -> Quantity:
     """Count the updates until test cross-entropy is below 1e-3, and expect fewer than published."""
-    return solved(f"< {update:,}", before(update), update)
+    return solved(f"< {update:,}", before(update), settled_by=update)
 
 
 def solved_at_all() -> Quantity:
@@ -40,7 +40,7 @@ def perfect(update: int, published: str) -> Quantity:
 
     Evaluations are some updates apart, so that an event at an evaluation came at that update or before.
     """
-    return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, by(update), update, event=True)
+    return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, by(update), settled_by=update, event=True)
 
 
 def _first_perfect(run: Record) -> int | None:
@@ -101,7 +101,7 @@ def error_after(update: int, published: float, decimals: int) -> Quantity:
         return run.up_to("loss", update) if run.updates >= update else None
 
     criterion = at_most(published, decimals)
-    return Quantity(f"test MSE after {update:,} updates", read, "{:.4f}", f"{published:.{decimals}f}", criterion, update)
+    return Quantity(f"test MSE after {update:,} updates", read, "{:.4f}", f"{published:.{decimals}f}", criterion, settled_by=update)
 
 
 def from_test(name: str, score: str, published: float, decimals: int, criterion: Criterion | None = None) -> Quantity:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -76,8 +76,12 @@ class Versus(Source[Contest]):
 
     def pairs(self, contest: Contest, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both have."""
+        return [self._pair(contest, better, worse, strict) for better, worse in self._both(contest, evidence).values()]
+
+    def _both(self, contest: Contest, evidence: Evidence) -> dict[int, tuple[Record, Record]]:
+        """Return the runs of both networks by seed, of the seeds that both have."""
         one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
-        return [self._pair(contest, one[seed], other[seed], strict) for seed in sorted(one.keys() & other.keys())]
+        return {seed: (one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())}
 
     def _pair(self, contest: Contest, better: Record, worse: Record, strict: bool) -> Pair:
         pair = contest.compare(better, worse, (self.better.config, self.worse.config), strict)
@@ -85,14 +89,16 @@ class Versus(Source[Contest]):
 
     def cut(self, contest: Contest, evidence: Evidence) -> str:
         """Return how far training went if it was cut: '4,800 of 325,000 updates'."""
-        one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
-        common = [min(one[seed].updates, other[seed].updates) for seed in sorted(one.keys() & other.keys())]
+        common = self._common(contest, evidence)
         return f"{span(common)} of {self._length:,} updates" if common else ""
 
     def has_only_begun(self, contest: Contest, evidence: Evidence) -> bool:
         """Return whether one run of each pair has only begun."""
-        one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
-        return all(has_only_begun(min(one[seed].updates, other[seed].updates), self._length) for seed in one.keys() & other.keys())
+        return all(has_only_begun(updates, self._length) for updates in self._common(contest, evidence))
+
+    def _common(self, contest: Contest, evidence: Evidence) -> list[int]:
+        """Return the last update that both runs of each seed have."""
+        return [min(one.updates, other.updates) for one, other in self._both(contest, evidence).values()]
 
     @property
     def _length(self) -> int:
@@ -213,6 +219,20 @@ class Within(Source[Measure]):
         return [self.network.planned(seeds)]
 
 
+class Paired(NamedTuple):
+    """What a relation is judged by.
+
+    Attributes:
+      pairs: one for each seed that both models have.
+      smaller: what is smaller than published; empty for the published configuration.
+      qualifier: how far training went if it was cut, or that longer training may change which model is ahead; otherwise empty.
+    """
+
+    pairs: list[Pair]
+    smaller: str = ""
+    qualifier: str = ""
+
+
 @dataclass(frozen=True)
 class Relation(Generic[C]):
     """An ordering of two models.
@@ -233,14 +253,14 @@ class Relation(Generic[C]):
     strict: bool = True
     note: str = ""
 
-    def paired(self, evidence: Evidence) -> tuple[list[Pair], str, str]:
-        """Return the pairs, what is smaller than published, and how far training went if it was cut, or that more may change them."""
+    def paired(self, evidence: Evidence) -> Paired:
+        """Return the pairs of the version that is judged, and what qualifies them; no pairs if nothing was run."""
         version, pairs = self._judged(evidence)
         if version is None:
-            return [], "", ""
+            return Paired([])
         if not all(pair.settled for pair in pairs):
-            return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
-        return pairs, version.smaller(evidence), LONGER_MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
+            return Paired(pairs, version.smaller(evidence), version.cut(self.contest, evidence))
+        return Paired(pairs, version.smaller(evidence), LONGER_MAY_CHANGE if any(pair.may_change for pair in pairs) else "")
 
     def _judged(self, evidence: Evidence) -> tuple[Source[C] | None, list[Pair]]:
         """Return the first version that has pairs, and its pairs. Runs that have only begun count if no later version has others."""

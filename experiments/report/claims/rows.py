@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from experiments.lattice.studies import at_cap as ended_by_cap
+from experiments.lattice.studies import at_cap
 from experiments.report.claims.matching import configuration, differences, has_only_begun, is_over, runs_of
 from experiments.report.claims.scales import Scale
 from experiments.report.claims.verdicts import Criterion, Observation
@@ -84,16 +84,30 @@ class Quantity:
 
     def observe(self, run: Record, config: RunConfig[Any]) -> Observation:
         """Return the value of a run, and whether it is settled."""
-        value, length = self.read(run), config.train.updates
+        value = self.read(run)
         if self.open_because and value is None and run.failure is None:
             return Observation(run.seed, None, settled=False, progress=run.updates, open_because=self.open_because)
         settled = is_over(config, run) or (self.event and value is not None)
         settled = settled or (self.settled_by is not None and run.updates >= self.settled_by)
-        failed = run.failure is not None and not settled
-        censored = self.field == EPOCHS and _at_cap_of(config, run)
         constant_rate = config.optim.decay == 1 and config.optim.halve_after is None
-        improving = self.best and constant_rate and run.best_update == run.updates
-        return Observation(run.seed, value, settled, failed, run.updates, length, censored, improving=improving)
+        return Observation(
+            run.seed,
+            value,
+            settled=settled,
+            failed=run.failure is not None and not settled,
+            progress=run.updates,
+            length=config.train.updates,
+            censored=self._is_at_cap(run, config),
+            improving=self.best and constant_rate and run.best_update == run.updates,
+        )
+
+    def _is_at_cap(self, run: Record, config: RunConfig[Any]) -> bool:
+        """Return whether the value is a number of epochs, and the last epoch of a preset ended the run, so that more might be better."""
+        if self.field != EPOCHS:
+            return False
+        epoch = config.train.evaluate_every
+        epochs = {"epochs": run.updates // epoch, EPOCHS: run.best_update // epoch}
+        return at_cap(epochs, config.train.updates // epoch, config.train.patience)
 
 
 class Observed(NamedTuple):
@@ -174,7 +188,7 @@ class StudyModel:
         if not quantity.field:
             return []
         return [
-            Observation(seed, run[quantity.field], censored=quantity.field == EPOCHS and at_cap(run, evidence.studies[self.study]))
+            Observation(seed, run[quantity.field], censored=quantity.field == EPOCHS and ended_by_cap(run, evidence.studies[self.study]))
             for seed, run in self.runs(evidence).items()
         ]
 
@@ -199,16 +213,9 @@ class StudyModel:
 EPOCHS = "epochs_to_best"
 
 
-def at_cap(run: Mapping[str, Any], study: Mapping[str, Any]) -> bool:
+def ended_by_cap(run: Mapping[str, Any], study: Mapping[str, Any]) -> bool:
     """Return whether the last epoch that the study allows ended a run, so that more epochs might be better."""
-    return ended_by_cap(run, study["options"]["epochs"], study["options"].get("patience"))
-
-
-def _at_cap_of(config: RunConfig[Any], run: Record) -> bool:
-    """Return whether the last epoch of its preset ended a run, so that more epochs might be better."""
-    epoch = config.train.evaluate_every
-    epochs = {"epochs": run.updates // epoch, EPOCHS: run.best_update // epoch}
-    return ended_by_cap(epochs, config.train.updates // epoch, config.train.patience)
+    return at_cap(run, study["options"]["epochs"], study["options"].get("patience"))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from experiments.jsb.swarm import CONSTANT
-from experiments.report.claims.contests import Lengths, are_over, by_divergence
+from experiments.report.claims.contests import Configs, are_over, by_divergence, undecided
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.relations import Source
-from experiments.report.claims.rows import EPOCHS, Evidence, Planned, StudyModel, at_cap
+from experiments.report.claims.rows import EPOCHS, Evidence, Planned, StudyModel, ended_by_cap
 from experiments.report.claims.verdicts import Pair, compared
 from experiments.report.kept.lattice_studies import norms_of, scale_of
 from experiments.report.kept.records import Record
@@ -34,13 +34,13 @@ class Score:
     form: str
     best: bool = True
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
         """Compare two run directories of one seed by the same score. Only the loss after one epoch is known before the end of both."""
         values = self._read(better), self._read(worse)
-        known = self.field == FIRST_EPOCH or are_over(lengths, better, worse)
+        known = self.field == FIRST_EPOCH or are_over(configs, better, worse)
         if known and values[0] is not None and values[1] is not None:
             return compared(better.seed, values[1] - values[0], strict)
-        return by_divergence(better, worse, lengths) or Pair(better.seed, None, None, settled=False)
+        return by_divergence(better, worse, configs) or undecided(better.seed)
 
     def _read(self, run: Record) -> float | None:
         epoch = recorded(run)["train.evaluate_every"]
@@ -105,9 +105,9 @@ class OfStudy(_UpToACap):
         """Compare two runs. It is too early to say who is better if the cap on epochs ended one that might still change that."""
         advantage = other[contest.field] - one[contest.field]
         study = evidence.studies[self.better.study]
-        capped = [at_cap(run, study) for run in (one, other)] if contest.field in (EPOCHS, LOSS.field) else [False, False]
+        capped = [ended_by_cap(run, study) for run in (one, other)] if contest.field in (EPOCHS, LOSS.field) else [False, False]
         if contest.field == EPOCHS and all(capped):
-            return Pair(one["seed"], None, None, settled=False)
+            return undecided(one["seed"])
         pair = compared(one["seed"], advantage, strict, bound=contest.field == EPOCHS and any(capped))
         ahead, behind = capped if advantage > 0 else capped[::-1]
         open_ended = ahead if contest.field == EPOCHS else behind
@@ -141,7 +141,7 @@ class AmongModels(_UpToACap):
     def _pair(self, contest: Score, runs: Sequence[Mapping[str, Any]], evidence: Evidence, strict: bool) -> Pair:
         pair = compared(runs[0]["seed"], self.measure([run[contest.field] for run in runs]), strict)
         study = evidence.studies[self.models[0].study]
-        return pair._replace(agrees=None, settled=False) if any(at_cap(run, study) for run in runs) else pair
+        return pair._replace(agrees=None, settled=False) if any(ended_by_cap(run, study) for run in runs) else pair
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""

@@ -307,7 +307,8 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
     Args:
       pairs: one for each seed that both models have.
       smaller: what is smaller than published, if the runs are of another configuration.
-      cut: how far training went, if it was cut.
+      cut: how far training went, if it was cut, or that longer training may change which model is ahead. It qualifies a verdict at smaller
+        scale only.
     """
     if not pairs:
         return NOT_RUN

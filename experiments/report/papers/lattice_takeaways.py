@@ -11,7 +11,7 @@ from experiments.lattice.models import NAMES
 from experiments.lattice.ranking import ranked
 from experiments.report.claims.judged import Judged, JudgedRelation, summarize
 from experiments.report.claims.paper import Takeaway
-from experiments.report.claims.rows import EPOCHS, Evidence, at_cap
+from experiments.report.claims.rows import EPOCHS, Evidence, ended_by_cap
 from experiments.report.claims.studies import ONE_EPOCH, OfStudy, by_epoch
 from experiments.report.claims.verdicts import Finding, Observation
 from experiments.report.kept.lattice_studies import STARTS, Study, norms_of, runs_from, scale_of, scores, starts_in
@@ -183,7 +183,7 @@ def _censored(judged: Judged) -> str:
     """Say how many runs of the convergence studies the cap on epochs ended."""
     runs = [(run, study) for _, study in _kept(judged) for run in runs_from(study, _first_start(study))]
     names = dict.fromkeys(run["model"] for run, _ in runs)
-    capped = {name: [at_cap(run, study) for run, study in runs if run["model"] == name] for name in names}
+    capped = {name: [ended_by_cap(run, study) for run, study in runs if run["model"] == name] for name in names}
     counts = [f"{sum(own)} of {len(own)} runs of {NAMES[name]}" for name, own in capped.items() if any(own)]
     if not counts:
         return ""
@@ -394,7 +394,7 @@ def _starts(text: str, study: Study) -> list[str]:
 
 def _ranked(study: Study, start: str) -> str:
     """Return which models the LRU differs from in loss; '' if there are none to compare. Leave out models with a run ended by the cap."""
-    capped = dict.fromkeys(run["model"] for run in runs_from(study, start) if at_cap(run, study))
+    capped = dict.fromkeys(run["model"] for run in runs_from(study, start) if ended_by_cap(run, study))
     sentence = ranked({model: losses for model, losses in scores(study, start).items() if model not in capped})
     names = in_series([NAMES[model] for model in capped])
     left_out = f" Not compared, because the cap on epochs ended runs: {names}." if capped else ""
@@ -403,7 +403,7 @@ def _ranked(study: Study, start: str) -> str:
 
 def _cells(runs: Sequence[Study], study: Study) -> list[str]:
     losses = [Observation(run["seed"], run["loss"]) for run in runs]
-    epochs = [Observation(run["seed"], run[EPOCHS], censored=at_cap(run, study)) for run in runs]
+    epochs = [Observation(run["seed"], run[EPOCHS], censored=ended_by_cap(run, study)) for run in runs]
     return [summarize(losses, "{:.3f}"), summarize(epochs, "{:.1f}")]
 
 

@@ -52,16 +52,11 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 def _endings(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
     published = tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
-    said = [
-        _with_and_without({f"on {FIXED_LAG}": published}),
-        _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above)),
-    ]
-    if not all(said):
-        return ""
-    return (
-        f" Networks that end worse than a predictor without memory, with it and without: {said[0]}. On the two tasks of N = 100, after "
-        f"1,500 updates: {said[1]} the published learning rate."
-    )
+    long = _with_and_without({f"on {FIXED_LAG}": published})
+    short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
+    said = [long, f"on the two tasks of N = 100, after 1,500 updates, {short} the published learning rate" if short else ""]
+    listed = "; ".join(filter(None, said))
+    return f" Networks that end worse than a predictor without memory, with it and without: {listed}." if listed else ""
 
 
 def _slower(relations: Sequence[JudgedRelation]) -> str:

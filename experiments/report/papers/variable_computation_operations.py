@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -187,27 +188,38 @@ def _with_hard_masks(judged: Judged, bits: JudgedRelation, gated: JudgedRelation
 def _by_parameters(judged: Judged, found: JudgedRelation) -> str:
     """Return how the best usual network compares that has no more parameters; nothing if none was run."""
     curve = next((one for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == found.smaller), None)
-    own = None if curve is None else _size_and_score(judged, curve.better)
+    own = None if curve is None else _sized(judged, curve.better)
     if curve is None or own is None:
         return ""
-    others = {network.name: of for network in curve.others if (of := _size_and_score(judged, network)) is not None and of[0] <= own[0]}
+    others = {
+        network.name: of for network in curve.others if (of := _sized(judged, network)) is not None and of.parameters <= own.parameters
+    }
     if not others:
         return ""
-    best = min(others, key=lambda name: others[name][1])
-    size, score = others[best]
+    name, best = min(others.items(), key=lambda item: item[1].score)
     return (
-        f"Usual networks with no more parameters, but more operations, are {'better' if score < own[1] else 'worse'}: "
-        f"{best.removesuffix(', annealed')} has {size:,} parameters and {score:.2f} {BITS}, "
-        f"{curve.better.name.removesuffix(', annealed')} {own[0]:,} and {own[1]:.2f}."
+        f"Usual networks with no more parameters are {'better' if best.score < own.score else 'worse'}: {name.removesuffix(', annealed')} "
+        f"has {best.parameters:,} parameters, {best.multiplications:,.0f} multiplications in a step and {best.score:.2f} {BITS}, "
+        f"{curve.better.name.removesuffix(', annealed')} {own.parameters:,}, {own.multiplications:,.0f} and {own.score:.2f}."
     )
 
 
-def _size_and_score(judged: Judged, network: Network) -> tuple[int, float] | None:
-    """Return the number of parameters of a network, and its mean test score; None if no run of it has ended."""
+class Sized(NamedTuple):
+    """Parameters of a network; its multiplications in a step and its test score are means over seeds."""
+
+    parameters: int
+    multiplications: float
+    score: float
+
+
+def _sized(judged: Judged, network: Network) -> Sized | None:
+    """Return sizes and score of a network; None if no run of it has ended."""
     ended = [run.result for run in network.runs(judged.evidence, best=True).values() if run.result is not None]
     if not ended or any("parameters" not in result for result in ended):
         return None
-    return ended[0]["parameters"]["true"], float(np.mean([result["metrics"]["test"]["bits_per_character"] for result in ended]))
+    tested = [result["metrics"]["test"] for result in ended]
+    means = [float(np.mean([metrics[name] for metrics in tested])) for name in ("multiplications", "bits_per_character")]
+    return Sized(ended[0]["parameters"]["true"], *means)
 
 
 def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
