@@ -113,6 +113,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
     default = command_of(experiment, name)
     config = default.config
+    _check_one_name_each(rest, _short_names(config))
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
@@ -155,6 +156,18 @@ def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
     if not (flag.startswith("--") and full):
         return word
     return _flag(full, off=switched_off) + equals + value
+
+
+def _check_one_name_each(words: Sequence[str], short_names: Mapping[str, str]) -> None:
+    """Raise a UsageError if a setting is given by its short and by its full name: one of the two values would be ignored."""
+    spelled: dict[str, set[str]] = {}
+    for word in words:
+        flag = word.partition("=")[0].replace("_", "-")
+        if flag.startswith("--"):
+            spelled.setdefault(_with_full_name(flag, short_names), set()).add(flag)
+    for names in spelled.values():
+        if len(names) > 1:
+            raise UsageError(f"{' and '.join(sorted(names))} are two names of one setting: give one of them")
 
 
 def _flag(name: str, off: bool = False) -> str:

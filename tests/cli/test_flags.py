@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 from dataclasses import make_dataclass, replace
@@ -200,3 +201,11 @@ def test_a_name_that_a_module_may_add_says_how(flags, mentions, capsys):
     line = capsys.readouterr().err
     assert "is 'mine': choose from " in line
     assert ("; or import the module that adds it, with --import MODULE" in line) == mentions
+
+
+def test_two_names_of_one_setting_are_refused():
+    """One name may come twice: scripts append flags that override others."""
+    says = "--model.matrices.rank and --model.rank are two names of one setting: give one of them"
+    with pytest.raises(UsageError, match=re.escape(says)):
+        parse(EXPERIMENT, ["--model.rank=7", "--model.matrices.rank", "5"])
+    assert parse(EXPERIMENT, ["--model.rank", "7", "--model.rank", "5"]).model.matrices.rank == 5
