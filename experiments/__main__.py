@@ -12,7 +12,9 @@ from typing import Any
 import experiments
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.flags import command_line, parse_dataclass
+from lrpt.cli.imports import without_imports
+from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments"
@@ -65,10 +67,20 @@ def _entry(start: str, text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=f"{start}  ", subsequent_indent=" " * (len(start) + 2))
 
 
+def _about_word(word: str) -> str:
+    """Return the message for a word that is no flag: how to run the command of this name, if there is one."""
+    if word in experiments.names():
+        return f"{PROGRAM} takes no '{word}': run it as {PROGRAM}.{word}"
+    return f"'{word}' is no experiment: `{PROGRAM}` lists them; run one as {PROGRAM}.NAME"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the list. Exit with 2 if a flag is wrong."""
     with leaving_with_a_line(Console()):
-        parse_dataclass(Options, arguments, PROGRAM, "List experiments and tools.", Options())
+        words = without_imports(command_line(arguments))
+        if words and not words[0].startswith("-"):
+            raise UsageError(_about_word(words[0]))
+        parse_dataclass(Options, words, PROGRAM, "List experiments and tools.", Options())
         print("\n".join(listing(modules())))
 
 

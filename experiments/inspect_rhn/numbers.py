@@ -7,7 +7,17 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from experiments.inspect_rhn.reading import Reading, all_jacobians, both, check_highway, jacobians, loss_of, reading
+from experiments.inspect_rhn.reading import (
+    Reading,
+    all_jacobians,
+    both,
+    check_highway,
+    check_steps,
+    jacobians,
+    longest_of,
+    loss_of,
+    reading,
+)
 from lrpt.analysis.gates import gate_activity
 from lrpt.analysis.gradient_flow import MatrixNorm, layers_of, matrix_norms, products, step_bound
 from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, states_before
@@ -70,8 +80,34 @@ class Activity(NamedTuple):
 
 def longest_example(trained: Loaded) -> int:
     """Return the number of steps of the longest of the first training examples."""
-    read = reading(trained, trained.variables, EXAMPLES)
-    return len(read.xs) if read.mask is None else int(np.sum(read.mask, axis=0).max())
+    return longest_of(trained, EXAMPLES)
+
+
+def steps_of_discs(trained: Loaded, examples: int, given: Sequence[int] | None) -> Sequence[int]:
+    """Return the steps that are given, or else those of `STEPS` that the first examples have.
+
+    Raises:
+      UsageError: one is given that no example has.
+    """
+    longest = longest_of(trained, examples)
+    if given is None:
+        return [step for step in STEPS if step <= longest]
+    check_steps(f"steps is {' '.join(map(str, given)) or 'empty'}", given, longest)
+    return given
+
+
+def steps_of_flow(trained: Loaded, examples: int, start: int, given: int | None) -> int:
+    """Return how many steps are given, or else `LONGEST`, or as many as the first examples have from `start` on.
+
+    Raises:
+      UsageError: no example has as many.
+    """
+    longest = longest_of(trained, examples)
+    count = min(LONGEST, max(longest - start + 1, 1)) if given is None else given
+    if start + count - 1 > longest:
+        said = f"start is {start}" + ("" if given is None else f" and steps is {given}")
+        raise UsageError(f"{said}: the sequences of this run have {longest} steps, so end at the last of them or before")
+    return count
 
 
 def discs_of(trained: Loaded, examples: int = EXAMPLES, steps: Sequence[int] = STEPS) -> tuple[list[Disc], dict[str, Any]]:

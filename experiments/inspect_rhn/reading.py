@@ -44,6 +44,19 @@ def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
     return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)
 
 
+def longest_of(trained: Loaded, examples: int) -> int:
+    """Return the number of steps of the longest of the first training examples. Nothing of the network is computed."""
+    train = trained.task.splits["train"]
+    batch = train.batch(train.arrays, jnp.arange(min(examples, train.size)))
+    return batch.inputs.shape[1] if batch.mask is None else int(np.sum(batch.mask, axis=1).max())
+
+
+def check_steps(given: str, steps: Sequence[int], longest: int) -> None:
+    """Raise a UsageError unless every step, counted from 1, is a step of the longest example. `given` says what the user gave."""
+    if not steps or min(steps) < 1 or max(steps) > longest:
+        raise UsageError(f"{given}: the sequences of this run have {longest} steps, so choose numbers from 1 to {longest}")
+
+
 def both(trained: Loaded) -> dict[str, Any]:
     """Return the variables at initialization, drawn again from the seed, and after training, by name."""
     return {"untrained": trained.initial, "trained": trained.variables}
@@ -73,8 +86,7 @@ def all_jacobians(read: Reading, steps: Sequence[int]) -> Jacobians:
       UsageError: no example has one of the steps.
     """
     cell, (_, params, carry, xs, mask) = read.network.cell.step, read
-    if not steps or min(steps) < 1 or max(steps) > len(xs):
-        raise UsageError(f"steps is {' '.join(map(str, steps))}: expected numbers from 1 to {len(xs)}")
+    check_steps(f"steps is {' '.join(map(str, steps))}", steps, len(xs))
 
     @jax.jit
     def at(params: Any, places: Int[Array, " s"]) -> Float[Array, "s b k k"]:

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.inspect_rhn.numbers import EXAMPLES, LONGEST, STEPS, bounds_of, discs_of, flow_of
+from experiments.inspect_rhn.numbers import EXAMPLES, bounds_of, discs_of, flow_of, steps_of_discs, steps_of_flow
 from experiments.inspect_rhn.reading import reading
 from lrpt.analysis.gradient_flow import flow_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import gershgorin_figure
 from lrpt.cli.finished.run_commands import OnRun
-from lrpt.cli.limits import GO_ON, memory_limit, refuse
+from lrpt.cli.limits import refuse_memory
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
@@ -29,8 +29,8 @@ class Discs(OnRun):
 
     examples: int = EXAMPLES
     """examples that the means of the table cover, if they have the step; the first one is plotted"""
-    steps: tuple[int, ...] = STEPS
-    """steps of the Jacobians, counted from 1"""
+    steps: tuple[int, ...] | None = None
+    """steps of the Jacobians, counted from 1 (None: those of 1, 8 and 24 that the examples have)"""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Flow(OnRun):
     """examples that the means of the table cover, if they are long enough"""
     start: int = 1
     """first step of the products, counted from 1"""
-    steps: int = LONGEST
-    """largest number of steps"""
+    steps: int | None = None
+    """largest number of steps (None: 16, or as many as the examples have)"""
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,16 @@ class Starts(OnRun):
         if not self.sizes or min(self.sizes) < 1:
             raise UsageError(f"sizes is {' '.join(map(str, self.sizes)) or 'empty'}: expected widths of 1 or more")
         if not self.huge:
-            refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory_limit() >> 20, " MiB", GO_ON)
+            largest = max(self.sizes)
+            refuse_memory(f"sizes is {largest}: a matrix", 4 * largest**2, "choose smaller --sizes")
         if not self.spreads or not all(0 < spread < math.inf for spread in self.spreads):
             raise UsageError(f"spreads is {' '.join(map(str, self.spreads)) or 'empty'}: expected finite numbers above 0")
 
 
 def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
     """Print discs and eigenvalues at each step, and plot those of one example."""
-    found, firsts = discs_of(trained, options.examples, options.steps)
+    steps = steps_of_discs(trained, options.examples, options.steps)
+    found, firsts = discs_of(trained, options.examples, steps)
     write_json(options.numbers / "discs.json", [one._asdict() for one in found])
     rows = [[one.network, str(one.step), *(f"{figure:.4f}" for figure in one[2:])] for one in found]
     console.table(["network", "step", "mean centre", "mean radius", "spectral radius", "its logarithm"], rows)
@@ -90,7 +92,8 @@ def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
 
 def show_flow(options: Flow, trained: Loaded, console: Console) -> Path:
     """Print norms of the Jacobians over several steps beside their bounds, and plot the norms."""
-    spans, norms = flow_of(trained, options.examples, options.start, options.steps)
+    steps = steps_of_flow(trained, options.examples, options.start, options.steps)
+    spans, norms = flow_of(trained, options.examples, options.start, steps)
     write_json(options.numbers / "flow.json", [one._asdict() for one in spans])
     rows = [
         [one.network, str(one.steps), f"{one.norm:.4g}", f"{one.by_step:.4f}", f"{one.spectral_radius:.4g}", _bound(one.bound)]

@@ -5,7 +5,7 @@ or fill the memory.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,12 @@ STEPS = 64
 
 GO_ON = ", or add --huge to go on"
 
+OF_EXAMPLES = ("train_size", "test_size", "valid_size", "tunes")
+"""settings of data whose sum is the number of examples that are drawn"""
+
+OF_STEPS = ("length", "lag", "steps")
+"""settings of data that give the length of a sequence; the first that is given counts"""
+
 FALLBACK = 32 * 2**30
 """bytes of memory, if the system does not report it"""
 
@@ -50,17 +56,35 @@ CONTAINER = Path("/sys/fs/cgroup/memory.max")
 """file with the limit of a container on Linux, 'max' if there is none"""
 
 
-def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "") -> None:
-    """Raise a UsageError if an estimate is above its limit."""
+def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "ask for less") -> None:
+    """Raise a UsageError if an estimate is above its limit.
+
+    Args:
+      what: what the estimate is of.
+      estimate: its number.
+      limit: the largest number that is allowed.
+      unit: written behind both numbers.
+      advice: what to do; `--huge`, which every command with limits has, is added to it.
+    """
     if estimate > limit:
-        shown = [f"{number:,}" if number < 10**15 else f"{number:.1e}" for number in (estimate, limit)]
-        raise UsageError(f"{what}: about {shown[0]}{unit}, and the limit is {shown[1]}{unit}; ask for less{advice}")
+        raise UsageError(f"{what}: about {_shown(estimate)}{unit}, and the limit is {_shown(limit)}{unit}: {advice}{GO_ON}")
+
+
+def refuse_memory(what: str, estimate: int, advice: str) -> None:
+    """Raise a UsageError if what is asked for needs more bytes than there may be. Arguments as in `refuse`."""
+    if estimate > memory_limit():
+        needed, limit = (_shown(number >> 20) for number in (estimate, memory_limit()))
+        raise UsageError(f"{what} would need about {needed} MiB of memory, and the limit is {limit} MiB: {advice}{GO_ON}")
+
+
+def _shown(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"{number:.1e}"
 
 
 def check_runs(count: int, huge: bool) -> None:
     """Raise a UsageError if a command asks for too many runs."""
     if not huge:
-        refuse("runs", count, RUNS, advice=GO_ON)
+        refuse("runs", count, RUNS, advice="choose fewer seeds, or fewer settings to combine")
 
 
 def check_sizes(configs: Iterable[RunConfig[Any]], huge: bool) -> None:
@@ -72,14 +96,38 @@ def check_sizes(configs: Iterable[RunConfig[Any]], huge: bool) -> None:
     """
     configs = [] if huge else list(configs)
     for path in dict.fromkeys(path for config in configs if (path := getattr(config.data, "file", None)) is not None):
-        refuse(f"bytes of memory to read {path}", file_bytes(path) * OF_A_FILE >> 20, memory_limit() >> 20, " MiB", GO_ON)
+        refuse_memory(f"data.file is {path}: reading it", file_bytes(path) * OF_A_FILE, "choose a smaller --data.file")
     for config in configs:
         model, data = config.model, config.data
-        refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=GO_ON)
-        refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
-        refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory_limit() >> 20, " MiB", GO_ON)
-        refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory_limit() >> 20, " MiB", GO_ON)
-        refuse("model.size", integer_of(model, "size", 0), UNITS, " units", GO_ON)
+        refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=smaller(("model", model, ("layers", "depth"))))
+        refuse("examples of the data", examples(data), EXAMPLES, advice=smaller(("data", data, OF_EXAMPLES)))
+        refuse_memory("the data", examples(data) * steps(data) * 8, smaller(_length(data), ("data", data, OF_EXAMPLES)))
+        refuse_memory("the network", model_bytes(config), _smaller_network(config))
+        refuse("model.size", integer_of(model, "size", 0), UNITS, " units", smaller(("model", model, ("size",))))
+
+
+Flags = tuple[str, Any, Collection[str]]
+"""Settings: the part of their flags before the name, the configuration that has them, and their names, of which some may be missing."""
+
+
+def _smaller_network(config: RunConfig[Any]) -> str:
+    """Return the advice for a network that needs too much memory: the settings that `model_bytes` reads."""
+    model = config.model
+    widths = ("model", model, ("size",)), ("model.embeddings", getattr(model, "embeddings", None), ("width",))
+    return smaller(*widths, ("train", config.train, ("batch_size",)), _length(config.data))
+
+
+def _length(data: Any) -> Flags:
+    """Return the setting that `steps` reads."""
+    return "data", data, [name for name in OF_STEPS if isinstance(getattr(data, name, None), int)][:1]
+
+
+def smaller(*settings: Flags) -> str:
+    """Return the advice to choose a smaller value of one of these settings: their flags and values."""
+    found = {f"--{group}.{name}": getattr(config, name, None) for group, config, names in settings for name in names}
+    flags = [f"{flag.replace('_', '-')} ({_shown(value)})" for flag, value in found.items() if isinstance(value, int)]
+    *others, last = flags or ["network"]
+    return f"choose a smaller {', '.join(others)} or {last}" if others else f"choose a smaller {last}"
 
 
 OF_A_FOLDER = (".abc", ".mat")
@@ -97,12 +145,12 @@ def file_bytes(path: Path) -> int:
 
 def examples(data: Any) -> int:
     """Return the number of examples that are drawn; 0 if they are read from files."""
-    return sum(getattr(data, name, None) or 0 for name in ("train_size", "test_size", "valid_size", "tunes"))
+    return sum(getattr(data, name, None) or 0 for name in OF_EXAMPLES)
 
 
 def steps(data: Any) -> int:
     """Estimate the number of steps of a sequence."""
-    found = (getattr(data, name, None) for name in ("length", "lag", "steps"))
+    found = (getattr(data, name, None) for name in OF_STEPS)
     return next((number for number in found if isinstance(number, int)), STEPS)
 
 

@@ -126,11 +126,14 @@ def _array(arrays: Any, name: str) -> np.ndarray:
 def _read_csv(content: bytes) -> Labelled:
     reader = csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""), skipinitialspace=True)
     rows = list(reader)
-    if not rows or not {"sequence", "target"} <= rows[0].keys():
-        found = ", ".join(reader.fieldnames or ()) or "an empty file"
+    names = reader.fieldnames or ()
+    if not {"sequence", "target"} <= {*names}:
+        found = ", ".join(names) or "an empty file"
         commas = "; separate columns by commas" if ";" in found or "\t" in found else ""
         raise ValueError(f"expected a header with the columns sequence and target, and rows below it, and found {found}{commas}")
-    _check_columns(reader.fieldnames or (), rows)
+    if not rows:
+        raise ValueError("it has a header and no rows: write a row for each step of a sequence")
+    _check_columns(names, rows)
     features = [name for name in rows[0] if name not in COLUMNS]
     sequences: dict[str, list[int]] = {}
     for number, row in enumerate(rows):

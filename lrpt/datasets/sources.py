@@ -15,8 +15,8 @@ from urllib.request import urlopen
 from lrpt.errors import UsageError
 from lrpt.files import cache_folder
 
-LISTED = 4
-"""Largest number of missing files that an error message lists with address and checksum; of more, it shows the first."""
+LISTED = 60
+"""Largest number of characters of the names of missing files that an error message lists; of more, it shows the first."""
 
 _TIMEOUT_SECONDS = 10
 _downloads = True
@@ -111,22 +111,21 @@ def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str
         for source in missing:
             found[source.name] = _download(source, target)
     except (OSError, HTTPException) as error:
-        where = f"{dir} or {dir / folder}" if dir else str(target)
+        where = f"{dir} or its folder {folder}" if dir else str(target)
+        reason = getattr(error, "reason", error)
         raise UsageError(
             f"missing data: {len(missing)} of {len(sources)} files are not in {where}, and downloading failed "
-            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; {_listed(missing, folder)}",
+            f"({getattr(reason, 'strerror', None) or reason}): get {_named(missing)} from the addresses that "
+            f"`python -m lrpt.datasets {PurePath(folder).parts[0]}` prints, and name their directory as --data.dir",
             code=1,
         ) from error
     return found
 
 
-def _listed(missing: Sequence[Source], folder: str) -> str:
-    """Return addresses and checksums of missing files; of many, only the first, and the command that prints them all."""
-    shown = missing if len(missing) <= LISTED else missing[:1]
-    files = ", ".join(f"{source.url} (sha256 {source.sha256})" for source in shown)
-    if shown is missing:
-        return f"they are {files}"
-    return f"the first is {files}; python -m lrpt.datasets {PurePath(folder).parts[0]} lists all of them"
+def _named(missing: Sequence[Source]) -> str:
+    """Return the names of missing files; of many, the first and the number of the others."""
+    names = ", ".join(source.name for source in missing)
+    return names if len(missing) == 1 or len(names) <= LISTED else f"{missing[0].name} and {len(missing) - 1} others"
 
 
 def _verify(source: Source, path: Path) -> None:

@@ -1,12 +1,14 @@
 """Vocabularies: mappings between the symbols of a text and their numbers."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from jaxtyping import Int, UInt
+
+from lrpt.errors import UsageError
 
 END, UNKNOWN = 0, 1
 
@@ -45,7 +47,20 @@ class Vocabulary:
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """Return the text of these symbols. The unknown symbol is printed as '<unk>'."""
-        return "".join(self.symbols[int(number)] for number in numbers)
+        return "".join(_symbols(self.symbols, numbers))
+
+
+def _symbols(symbols: Sequence[str], numbers: Iterable[int] | Int[np.ndarray, " n"]) -> Iterator[str]:
+    """Yield the symbol of each number.
+
+    Raises:
+      UsageError: a number is negative, which Python would count from the end, or too large.
+    """
+    for number in map(int, numbers):
+        if not 0 <= number < len(symbols):
+            count = len(symbols)
+            raise UsageError(f"the numbers contain {number}: expected 0 to {count - 1}, as the vocabulary has {count} symbols")
+        yield symbols[number]
 
 
 _PIECE = 1 << 22
@@ -96,7 +111,7 @@ class WordVocabulary(Vocabulary):
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """Return the words, separated by blanks."""
-        return " ".join(self.symbols[int(number)] for number in numbers)
+        return " ".join(_symbols(self.symbols, numbers))
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ class ByteVocabulary:
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """Return the text of these bytes, decoded as UTF-8. Invalid bytes become U+FFFD."""
-        return bytes(self._bytes()[int(number)] for number in numbers).decode("utf-8", "replace")
+        return "".join(_symbols(self.symbols, numbers)).encode("latin-1").decode("utf-8", "replace")
 
     def _bytes(self) -> UInt[np.ndarray, " k"]:
         return np.array([*map(ord, self.symbols)], np.uint8)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.recurrent import Recurrent, cell_params
 from lrpt.networks.sequence_model import ModelConfig
@@ -31,6 +32,9 @@ GATES = {
 
 ORDER = {"gru_cudnn": "gru_cudnn", "gru_reset_after": "gru_cudnn", "lstm": "lstm"}
 """Cells that PyTorch has, and the key of their gates. The bias of `gru_reset_after` is not reset: it is the one beside the inputs."""
+
+OF_MODULE = Dense, LowRank, Diagonal, Bias
+"""Kinds of matrices and biases that the module in network.py has, and sums of them."""
 
 Cells = dict[str, tuple[Any, Recurrent]]
 """Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
@@ -176,12 +180,18 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
       UsageError: PyTorch has no such cell.
     """
     if cell not in ORDER:
+        advice = "the module in network.py, or " if _suits_module(cell, layers) else ""
         raise UsageError(
-            f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use the module in network.py, "
-            f"which also knows gru, or an exported program"
+            f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use {advice}an exported program, sequence.jax"
         )
     gates = {suffix: [_multiplied_out(getattr(layer, name)) for name in GATES[ORDER[cell]].values()] for suffix, layer in layers.items()}
     return {name: array for suffix, found in gates.items() for name, array in _stacked(suffix, found).items()}
+
+
+def _suits_module(cell: str, layers: Mapping[str, Any]) -> bool:
+    """Return whether `lrpt.interop.factorized` writes a cell that PyTorch has not: a GRU with matrices of kinds that its module has."""
+    parts = jax.tree.leaves(dict(layers), is_leaf=lambda part: isinstance(part, OF_MODULE))
+    return cell == "gru" and all(isinstance(part, OF_MODULE) for part in parts)
 
 
 def _stacked(suffix: str, gates: list[_Gate]) -> dict[str, np.ndarray]:

@@ -41,7 +41,7 @@ class Start(NamedTuple):
         carry = as_state_if_named_alike(self.carry, initial)
         given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
         if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
-            raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
+            raise UsageError(_about_shapes(carry, initial))
         start = jnp.asarray(self.fresh)
         if start.shape not in ((), (rows,)):
             raise UsageError(f"fresh has shape {start.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
@@ -50,6 +50,16 @@ class Start(NamedTuple):
             return jnp.where(by_row(start, other), own, other)
 
         return jax.tree.map(chosen, initial, carry)
+
+
+def _about_shapes(carry: Any, initial: Any) -> str:
+    """Return the message for a state of other shapes than the network's own: that its number of rows differs, or all shapes."""
+    given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
+    pairs = [*zip(map(jnp.shape, jax.tree.leaves(carry)), map(jnp.shape, jax.tree.leaves(initial)), strict=False)]
+    alike = jax.tree.structure(carry) == jax.tree.structure(initial) and all(one and one[1:] == other[1:] for one, other in pairs)
+    if alike and len({one[0] for one, _ in pairs}) == 1:
+        return f"the state is of {pairs[0][0][0]} rows and the inputs of {pairs[0][1][0]}: give as many"
+    return f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows"
 
 
 def start_from(start: Start | None, initial: Any, rows: int) -> Any:

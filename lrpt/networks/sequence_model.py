@@ -217,6 +217,8 @@ class SequenceModel(nn.Module):
                 f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floats of shape (batch, time, {self.input_size}), or "
                 f"integers of shape (batch, time) for symbols below {self.input_size}"
             )
+        if self.reads == "last" and inputs.shape[1] == 0:  # here, because the loop knows time-major shapes
+            raise UsageError(f"inputs have shape {inputs.shape}, so there is no last step: give one step or more")
         check_symbols(inputs, self.input_size)
         if mask is not None and mask.shape != inputs.shape[:2]:
             raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")

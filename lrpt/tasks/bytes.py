@@ -105,6 +105,9 @@ def cut_bytes(content: bytes) -> dict[str, bytes]:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_bytes(path)
+        content = read_bytes(path)
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a file") from error
+    if not content:
+        raise UsageError(f"data.file is {path}, which holds no text: name a file with bytes to predict")
+    return content

@@ -124,15 +124,19 @@ class Chorales:
         found, notice = (load_jsb(self.format, self.dir), {}) if self.file is None else read_rolls(self.file, 2 - self.first_frame)
         silence = np.zeros((int(self.first_frame), NOTES), np.uint8)
         pieces = {part: [np.concatenate([silence, piece]) for piece in found[part]] for part in found}
-        for part in pieces:
-            if min(map(len, pieces[part]), default=0) < 2:
-                what = "no pieces" if not pieces[part] else "a piece of fewer than two frames"
-                raise UsageError(
-                    f"data.file is {self.file}, whose {part} split has {what}: remove such pieces, or predict --data.first-frame"
-                )
+        self._check_pieces(pieces)
         if self.longest is not None:
             pieces = {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
         return pieces, notice
+
+    def _check_pieces(self, pieces: Mapping[str, list[np.ndarray]]) -> None:
+        """Raise a UsageError if a split has no pieces, or a piece with nothing to predict."""
+        for part, own in pieces.items():
+            given = f"data.file is {self.file}, whose {part} split has"
+            if not own:
+                raise UsageError(f"{given} no pieces: put at least one piece of two frames into each split")
+            if min(map(len, own)) < 2:
+                raise UsageError(f"{given} a piece of fewer than two frames: remove such pieces, or predict --data.first-frame")
 
     def _synthetic(self, seed: int) -> dict[str, Split]:
         splits, first = {}, 0

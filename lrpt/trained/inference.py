@@ -15,6 +15,12 @@ from lrpt.trained.interface import Interface
 from lrpt.training.step import Variables
 
 
+def _check_no_text(given: Any, says: str) -> None:
+    """Raise a UsageError if `given` is text, or a list of texts. JAX would raise a TypeError that does not say what to do."""
+    if isinstance(given, str | bytes) or (isinstance(given, list | tuple) and given and isinstance(given[0], str | bytes)):
+        raise UsageError(says)
+
+
 class Inference:
     """Compiled functions of the variables and the inputs of a network. They are compiled once for each shape of inputs.
 
@@ -29,11 +35,24 @@ class Inference:
 
     def predict(self, variables: Variables, inputs: ArrayLike, mask: ArrayLike | None) -> Array:
         """Return predictions for whole sequences: see `lrpt.trained.loading.Loaded.predict`."""
+        _check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
         counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
+        self._check_vectors(given)
         if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
             given = given.astype(self.interface.dtype)
         check_symbols(given, self.interface.input_size)
         return self._predict(variables, given, counted)
+
+    def _check_vectors(self, inputs: Array) -> None:
+        """Raise a UsageError if a network reads sequences of vectors, and inputs have another shape.
+
+        The network itself does not know what its task has, and would offer symbols too.
+        """
+        own = self.interface
+        if not (own.is_sequence and jnp.issubdtype(own.dtype, jnp.floating)) or (inputs.ndim >= 2 and inputs.shape[2:] == own.step):
+            return
+        wanted = ", ".join(map(str, ("batch", "time", *own.step)))
+        raise UsageError(f"inputs are {inputs.dtype} of shape {inputs.shape}: expected numbers of shape ({wanted})")
 
     def start(self, variables: Variables, rows: int) -> Start:
         """Return the state before the first step of `rows` sequences."""
@@ -42,6 +61,7 @@ class Inference:
 
     def step(self, variables: Variables, state: Start, x: ArrayLike) -> tuple[Start, Array]:
         """Read one step of each sequence: see `lrpt.trained.loading.Loaded.step`."""
+        _check_no_text(x, "x is text: encode it, and give one number for each sequence, as in trained.vocabulary.encode('a')")
         x = jnp.asarray(x)
         of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
         if x.ndim != (1 if of_symbols else 2):

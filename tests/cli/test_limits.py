@@ -26,14 +26,20 @@ HUGE = [
     (ADDING, ["--vary", *(f"{flag}={VALUES}" for flag in ("model.rank", "model.size", "train.batch-size", "optim.decay-after"))], "runs: "),
     (ADDING, ["--model.layers", "1000000"], "model.layers times model.depth: about 1,000,000"),
     (ADDING, ["--model.depth", "1000000", "--model.cell", "rhn"], "model.layers times model.depth: about 1,000,000"),
-    (ADDING, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
-    (COPY, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
-    (ADDING, ["--model.size", "200001"], "model.size: about 200,001 units, and the limit is 200,000 units"),
-    (ADDING, ["--model.size", str(10**30)], "bytes of the model and its temporaries: about"),
-    (COPY, ["--model.embeddings.width", str(10**30)], "bytes of the model and its temporaries: about"),
-    (ADDING, ["--data.length", "1000000000000"], "bytes of data: about"),
+    (
+        ADDING,
+        ["--model.size", "10000000"],
+        "the network would need about 98,543 MiB of memory, and the limit is 8,192 MiB: "
+        "choose a smaller --model.size (10,000,000), --train.batch-size (20) or --data.length (50), or",
+    ),
+    (COPY, ["--model.size", "10000000"], "the network would need about"),
+    (ADDING, ["--model.size", "200001"], "and the limit is 200,000 units: choose a smaller --model.size (200,001)"),
+    (ADDING, ["--model.size", str(10**30)], "choose a smaller --model.size (1.0e+30)"),
+    (COPY, ["--model.embeddings.width", str(10**30)], "--model.embeddings.width (1.0e+30), --train.batch-size"),
+    (ADDING, ["--data.length", "1000000000000"], "the data would need about 778,198,242,187 MiB of memory, and the limit is 8,192 MiB"),
+    (ADDING, ["--data.length", "1000000000000"], "choose a smaller --data.length (1,000,000,000,000), --data.train-size (100,000) or"),
     (ADDING, ["--data.train-size", str(10**20)], "examples of the data: about 1.0e+20"),
-    (MUSIC, ["--data.tunes", "100000000"], "examples of the data: about 100,000,000"),
+    (MUSIC, ["--data.tunes", "100000000"], "choose a smaller --data.tunes (100,000,000), or"),
 ]
 
 
@@ -53,7 +59,8 @@ def test_a_file_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path, a
             file.truncate(GIB + 2**20 if name == "large.abc" else 10)
     for path in (tmp_path, tmp_path / "large.abc"):
         words = ["--data.file", str(path), "--workdir", str(tmp_path / "run")]
-        assert_refused(lambda words: main(MUSIC, words), words, "bytes of memory to read", "about 8,200 MiB", "add --huge to go on")
+        says = f"data.file is {path}: reading it would need about 8,200 MiB of memory", "choose a smaller --data.file, or add --huge"
+        assert_refused(lambda words: main(MUSIC, words), words, *says)
     assert limits.file_bytes(tmp_path / "small.abc") == 10
     assert limits.file_bytes(tmp_path / "missing") == 0
 
@@ -87,7 +94,9 @@ def test_a_folder_counts_as_what_a_task_reads_of_it(tmp_path, assert_refused, mo
 def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):
     monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     assert_refused(sweep, ["adding", "--seeds", "1000000000"], "runs: about 1,000,000,000")
-    assert_refused(inspect_rhn, ["starts", "--sizes", "100000000"], "bytes of a matrix")
+    assert_refused(
+        inspect_rhn, ["starts", "--sizes", "100000000"], "sizes is 100000000: a matrix would need about", "choose smaller --sizes"
+    )
 
 
 def test_a_flag_goes_on(monkeypatch):

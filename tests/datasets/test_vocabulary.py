@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, WordVocabulary
+from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, WordVocabulary
+from lrpt.errors import UsageError
 from lrpt.tasks import ByteVocabulary, Vocabulary
 
 texts = st.text(st.sampled_from("\na bé–😀\x00\x85\uffff"), max_size=30)
@@ -69,3 +70,12 @@ def test_bytes_have_the_numbers_of_their_order(content):
 def test_a_byte_without_a_number_is_named_with_its_place():
     with pytest.raises(ValueError, match="byte 0x63 at position 2 has no number"):
         ByteVocabulary.of(b"ab").encode(b"abc")
+
+
+@pytest.mark.parametrize("number", [-1, 4, 999_999])
+@pytest.mark.parametrize("kind", [Vocabulary, ByteCharacters, WordVocabulary, ByteVocabulary])
+def test_a_number_without_a_symbol_is_refused(kind, number):
+    """Python would read -1 as the last symbol."""
+    vocabulary = kind(("\n", "<", "a", "b"))
+    with pytest.raises(UsageError, match=f"the numbers contain {number}: expected 0 to 3, as the vocabulary has 4 symbols"):
+        vocabulary.decode(np.array([2, number]))

@@ -29,14 +29,14 @@ FLAGS = {
     "copy_memory --preset=nope": ["nope", "quick"],
     "copy_memory --preset": ["--preset", "value"],
     "copy_memory extra": ["extra"],
-    "copy_memory --model.cell lstmm": ["lstmm", "gru_reset_after"],
-    "copy_memory --model.cell lstmm --model.tie-embedding": ["lstmm", "gru_reset_after"],
-    "copy_memory --model.parametrization dens": ["dens", "low_rank_plus_diagonal"],
+    "copy_memory --model.cell lstmm": ["lstmm", "choose from lstm, ", "--help lists all"],
+    "copy_memory --model.cell lstmm --model.tie-embedding": ["lstmm", "choose from lstm, ", "--help lists all"],
+    "copy_memory --model.parametrization dens": ["'dens'", "choose from dense, "],
     "copy_memory --model.input-parametrization low_rank_plus_diagonal": ["low_rank_plus_diagonal", "square", "choose"],
     "copy_memory --model.recurrence quick": ["quick", "checkpoint"],
     "copy_memory --model.tied maybe": ["maybe"],
     "copy_memory --model.carry-bias nan": ["carry_bias", "nan", "finite"],
-    "copy_memory --optim.recipe adamm": ["adamm", "weight_norm"],
+    "copy_memory --optim.recipe adamm": ["adamm", "choose from adam, "],
     "copy_memory --train.order sorted": ["sorted", "reshuffle"],
     "copy_memory --data.variant long": ["long", "variable_length"],
     "copy_memory --data.lag 0": ["data.lag is 0", "1 or more"],
@@ -199,7 +199,13 @@ def test_missing_images(tmp_path, assert_refused, monkeypatch):
         raise OSError("no network in tests")
 
     monkeypatch.setattr("urllib.request.urlopen", no_network)
-    says = ("4 of 4 files", str(tmp_path), "--data.dir", "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea37026")
+    says = (
+        "4 of 4 files",
+        str(tmp_path),
+        "--data.dir",
+        "train-images-idx3-ubyte.gz and 3 others",
+        "`python -m lrpt.datasets mnist` prints",
+    )
     assert_refused(of_images, ["--data.dir", tmp_path, "--workdir", tmp_path / "run"], *says, code=1)
     assert not (tmp_path / "run").exists()
 

@@ -211,8 +211,15 @@ def test_trained_networks_as_state_dicts(name, torch):
 def test_cells_that_pytorch_has_not():
     network = Recurrent(ModelConfig("gru", SIZE, rank=2), WIDTH)
     params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
-    with pytest.raises(UsageError, match="cell gru is none of PyTorch's layers"):
+    with pytest.raises(
+        UsageError, match=r"cell gru is none of PyTorch's layers.* here: use the module in network\.py, or an exported program"
+    ):
         write(*bound_layers(params, network))
+    for cell, kind in (("elman", "low_rank"), ("gru", "monarch")):
+        network = Recurrent(ModelConfig(cell, SIZE, parametrization=kind, rank=2, blocks=SIZE), WIDTH)
+        params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
+        with pytest.raises(UsageError, match=f"cell {cell} is none of PyTorch's layers.* here: use an exported program"):
+            write(*bound_layers(params, network))
     network = Recurrent(ModelConfig("elman", SIZE, rank=2), WIDTH)
     params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
     with pytest.raises(UsageError, match="cell elman cannot be written for PyTorch"):

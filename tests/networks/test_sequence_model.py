@@ -167,7 +167,7 @@ def test_carry_bias_saturates_the_gate():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, gru_reset_after"),
+        ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, .*\(the closest of \d+; --help lists all\)"),
         ({"recurrence": "fastest"}, r"model\.loop\.kind is 'fastest': choose from .*plain"),
         ({"size": 0}, r"model\.size is 0: expected 1 or more"),
         ({"size": -3}, r"model\.size is -3"),
@@ -363,6 +363,12 @@ def test_inputs_of_other_shapes_are_one_line(shape, dtype):
     assert str(shape) in str(error.value)
 
 
+def test_a_sequence_of_no_steps_is_named_by_the_shape_that_was_given():
+    model, params = model_and_params(LRD.config())
+    with pytest.raises(UsageError, match=rf"inputs have shape \({BATCH}, 0, {INPUT_SIZE}\), so there is no last step"):
+        model.apply(params, XS[:, :0])
+
+
 def test_a_mask_of_other_shape_is_one_line():
     model, params = model_and_params(LRD.config())
     with pytest.raises(UsageError, match=rf"the mask has shape \({STEPS}, {BATCH}\): expected \({BATCH}, {STEPS}\)"):
@@ -400,8 +406,10 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
     assert_close(jnp.concatenate([first, second], axis=1), model.apply(params, XS), rtol=1e-6)
     anew, _ = model.apply(params, XS[:, 4:], None, Start(carry, True), method="advance")
     assert_close(anew, model.apply(params, XS[:, 4:]), rtol=1e-6)
-    with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE}\): expected \(1, {SIZE}\)"):
+    with pytest.raises(UsageError, match=f"the state is of {BATCH} rows and the inputs of 1: give as many"):
         model.apply(params, XS[:1], None, Start(carry), method="advance")
+    with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE - 1}\): expected \({BATCH}, {SIZE}\)"):
+        model.apply(params, XS, None, Start(carry[:, 1:]), method="advance")
     with pytest.raises(UsageError, match=r"the state to start from is a .*: give lrpt\.Start\(carry\)"):
         model.apply(params, XS, None, carry, method="advance")
     with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):

@@ -258,7 +258,7 @@ def test_a_recipe_takes_a_schedule(recipe):
 
 
 def test_unknown_recipe_is_answered_with_the_choices():
-    with pytest.raises(UsageError, match=r"optim\.recipe is 'adma': choose from copy_memory, .*adam"):
+    with pytest.raises(UsageError, match=r"optim\.recipe is 'adma': choose from adam, "):
         OptimConfig("adma")
 
 

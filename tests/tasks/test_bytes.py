@@ -85,6 +85,8 @@ def test_a_file_that_is_not_the_whole_is_a_prefix(tmp_path, source):
 def test_files_that_cannot_be_read_or_are_too_small(tmp_path):
     with pytest.raises(UsageError, match=r"which cannot be read \(No such file"):
         NextByte(file=tmp_path / "nowhere").build(0)
+    with pytest.raises(UsageError, match=r"data.file is .*, which holds no text: name a file"):
+        task_of(tmp_path, b"")
     with pytest.raises(UsageError, match=r"data.steps is 50, and the train split has 36 symbols: .*fewer --data.steps"):
         task_of(tmp_path, CONTENT[:40])
 

@@ -100,8 +100,16 @@ WRONG = [
     ("music.json", b"{", "does not hold pieces of 88 notes"),
     ("music.json", json.dumps(NOTES | {"test": [[[20], [60]]]}).encode(), "notes [20] are not all from 21 to 108"),
     ("music.json", json.dumps({"train": []}).encode(), "does not hold pieces of 88 notes (it has no valid and no test)"),
-    ("music.json", json.dumps(NOTES | {"valid": []}).encode(), "whose valid split has no pieces"),
-    ("music.json", json.dumps(NOTES | {"test": [[[60]]]}).encode(), "whose test split has a piece of fewer than two frames"),
+    (
+        "music.json",
+        json.dumps(NOTES | {"valid": []}).encode(),
+        "whose valid split has no pieces: put at least one piece of two frames into each",
+    ),
+    (
+        "music.json",
+        json.dumps(NOTES | {"test": [[[60]]]}).encode(),
+        "whose test split has a piece of fewer than two frames: remove such pieces, or",
+    ),
     ("music.mat", b"MATLAB", "does not hold pieces of 88 notes"),
 ]
 

@@ -226,6 +226,8 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
     [
         ("a,b\n1,2\n", "expected a header with the columns sequence and target, and rows below it, and found a, b"),
         ("sequence;target;a\n1;2;3\n", "and found sequence;target;a; separate columns by commas"),
+        ("sequence,target,a\n", "it has a header and no rows: write a row for each step"),
+        ("a,b\n", "and rows below it, and found a, b"),
         ("", "and rows below it, and found an empty file"),
         ("sequence,target,a\n1,2,x\n", "line 2 has a feature that is no number: a=x"),
         ("sequence,target,a\n1,2,1\n1,3,1\n", "sequence 1 has several values of target: 2, 3"),

@@ -220,7 +220,7 @@ class Within(Source[Measure]):
 
 
 class Paired(NamedTuple):
-    """What a relation is judged by.
+    """Pairs that judge a relation, and what qualifies them.
 
     Attributes:
       pairs: one for each seed that both models have.
