@@ -113,7 +113,6 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
     default = command_of(experiment, name)
     config = default.config
-    _check_one_name_each(rest, _short_names(config))
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
@@ -183,6 +182,7 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
       UsageError: the errors of `parse`; a variation has no values, or two combinations are the same run.
     """
     command = parse(experiment, arguments)
+    _check_one_name_each(arguments, _short_names(command.config))
     check_runs(math.prod(word.count(",") + 1 for word in command.vary) * command.seeds, command.huge)
     check_sizes([command.config], command.huge)
     if not command.vary:

@@ -207,5 +207,6 @@ def test_two_names_of_one_setting_are_refused():
     """One name may come twice: scripts append flags that override others."""
     says = "--model.matrices.rank and --model.rank are two names of one setting: give one of them"
     with pytest.raises(UsageError, match=re.escape(says)):
-        parse(EXPERIMENT, ["--model.rank=7", "--model.matrices.rank", "5"])
-    assert parse(EXPERIMENT, ["--model.rank", "7", "--model.rank", "5"]).model.matrices.rank == 5
+        combinations(EXPERIMENT, ["--model.rank=7", "--model.matrices.rank", "5"])
+    (found,) = combinations(EXPERIMENT, ["--model.rank", "7", "--model.rank", "5"]).values()
+    assert found.model.matrices.rank == 5
