@@ -32,18 +32,19 @@ from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
 from lrpt.compression.moments import Moments, second_moments
-from lrpt.compression.network import TARGETS, Compression, compress
-from lrpt.compression.stored import full_matrices
+from lrpt.compression.network import DIAGONAL, TARGETS, Compression, compress
+from lrpt.compression.stored import full_matrices, specs_of
 from lrpt.compression.survey import distances
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
 from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
 from lrpt.matrices import num_params
-from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
+from lrpt.runs.files import check_directory
 from lrpt.runs.named_arrays import save
 from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
@@ -96,6 +97,7 @@ class Options:
         """
         check_at_least(0, self, "examples")
         self._check_used()
+        self._check_values()
         if self.structures:
             return survey(self, console)
         if self.run is not None and self.source is None:
@@ -112,13 +114,53 @@ class Options:
         for name, value in unused.items():
             if self.structures and value is not None:
                 raise UsageError(f"{name} is {value}, and --structures compresses nothing: leave --{name.replace('_', '-')} out")
+        if self.output is not None:
+            check_directory("output", self.output)
         if self.run is not None and self.output is not None:
             _check_free(self.output)
+
+    def _check_values(self) -> None:
+        """Raise a UsageError if no network could be compressed so. `compress` checks it too, after minutes of work."""
+        check_choice("parametrization", self.parametrization, TARGETS)
+        if self.structures:
+            return
+        if self.parametrization in DIAGONAL and (self.rank is None) == (self.error is None):
+            raise UsageError(f"rank is {self.rank} and error is {self.error}: give one of them, as in --rank 16 or --error 0.1")
+        if self.parametrization not in DIAGONAL and (self.error is not None or self.tied):
+            unknown = f"error is {self.error} and tied is {self.tied}, and {self.parametrization} knows neither"
+            raise UsageError(f"{unknown}: choose from {', '.join(DIAGONAL)}")
+        if self.error is not None and not 0 < self.error < 1:
+            raise UsageError(f"error is {self.error}: expected a part of the norm, above 0 and below 1")
+
+    def planned(self, network: Recurrent) -> RecurrentConfig | None:
+        """Return the configuration that `compress` will return; None if the error decides the rank.
+
+        Raises:
+          UsageError: a size does not fit the matrices. `compress` checks it too, after minutes of work.
+        """
+        form, given = FORMS[self.parametrization], {"rank": self.rank, "blocks": self.blocks, "density": self.density}
+        needed = {setting: given[setting] for setting in form.settings}
+        if (self.rank is None) == ("rank" in needed) and self.error is None:
+            raise UsageError(
+                f"rank is {self.rank}, and {self.parametrization} has {' and '.join(needed) or 'no size'}: give these, and no other"
+            )
+        if self.input_rank is not None:
+            _check_fit(network, "input", MatrixConfig("low_rank", self.input_rank))
+        if self.error is not None:
+            return None
+        _check_fit(network, "recurrent", MatrixConfig(self.parametrization, **needed))
+        return replace(network.config, parametrization=self.parametrization, tied=self.tied, **needed)
 
     def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
         """Compress the parameters of a network as the options specify."""
         how = {"parametrization": self.parametrization, "tied": self.tied, "input_rank": self.input_rank, "moments": moments}
         return compress(params, network, rank=self.rank, error=self.error, blocks=self.blocks, density=self.density, **how)
+
+
+def _check_fit(network: Recurrent, role: str, storage: MatrixConfig) -> None:
+    """Raise a UsageError if the matrices of a role cannot be stored so."""
+    for name, spec in specs_of(network, role).values():
+        FORMS[storage.kind].arrays(name, spec, storage)
 
 
 def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
@@ -173,9 +215,12 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     """
     trained = read_run(path, console, data_dir=options.data_dir)
     params, network = trained.variables["params"], trained.recurrent
+    planned = options.planned(network)
+    if planned is not None:
+        _check_free(options.output or _beside(trained, planned))
     found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
-    output = options.output or _beside(trained, found)
+    output = options.output or _beside(trained, found.config)
     start = output / START
     _check_free(output)
     before = trained.evaluate()
@@ -282,12 +327,12 @@ def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> 
     }
 
 
-def _beside(trained: Loaded, found: Compression) -> Path:
+def _beside(trained: Loaded, config: RecurrentConfig) -> Path:
     """Return where a run is trained further by default: a directory beside its own, or one below runs/ for a kept result."""
     directory = trained.path.resolve() if trained.path.name in ("", "..") else trained.path
     if trained.is_kept:
         directory = Path("runs") / trained.experiment / directory.name
-    stored = found.config.matrices
+    stored = config.matrices
     form = FORMS[stored.kind]
     name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' if stored.tied else ''}"
     return directory.with_name(f"{directory.name}-{name}")

@@ -28,7 +28,7 @@ from lrpt.interop import export, factorized, pytorch
 from lrpt.interop.files import save_weights
 from lrpt.matrices import num_params
 from lrpt.runs.console import Console
-from lrpt.runs.files import write_json
+from lrpt.runs.files import check_directory, write_bytes, write_json
 from lrpt.trained.loading import Loaded
 
 PROGRAM = "python -m experiments.export"
@@ -182,6 +182,8 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     check_at_least(1, options, "rounds")
     if options.run is None:
         raise UsageError("no run is given: name a run directory, or the directory of a kept result")
+    if options.output is not None:
+        check_directory("output", options.output)  # the work before the first file takes a minute
     runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
     first = runs[0]
     arrays, reason = _factorized(first)
@@ -221,7 +223,7 @@ def _written(trained: Loaded, output: Path, arrays: factorized.Network | None, r
     for form, variables in forms(trained).items():
         for name, program in programs(trained, variables, export.PLATFORMS).items():
             paths.append(output / f"{name}{'-int8' if form == 'int8' else ''}.jax")
-            paths[-1].write_bytes(_serialized(program))
+            write_bytes(paths[-1], _serialized(program))
     if arrays is not None:
         paths += factorized.write(output, arrays)
     state_dict, why = _state_dict(trained)

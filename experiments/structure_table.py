@@ -20,6 +20,7 @@ from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.limits import refuse_memory
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.matrices import Dense
 from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
@@ -27,6 +28,12 @@ from lrpt.recurrence import recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.runs.console import Console
 from lrpt.specs import MatrixSpec
+
+MATRICES = 12
+"""matrices that a step of a GRU holds: three of the state, three of the inputs, and the gradient of each"""
+
+STATES = 2
+"""arrays of all steps: inputs and states"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Options:
     """steps of a sequence"""
     rounds: int = 7
     """measurements of each parametrization, of which the shortest counts"""
+    huge: bool = False
+    """go on even if the estimate exceeds the limit"""
 
     def __post_init__(self) -> None:
         check_distinct("kinds", self.kinds)
@@ -53,6 +62,14 @@ class Options:
         check_at_least(1, self, "size", "rank", "batch", "steps", "rounds")
         if self.rank > self.size:
             raise UsageError(f"rank is {self.rank}, above size, {self.size}: choose one from 1 to {self.size}")
+        if not self.huge:
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        """Raise a UsageError if a step or a sequence would fill the memory."""
+        refuse_memory(f"size is {self.size}: the matrices of a GRU", MATRICES * 4 * self.size**2, "choose a smaller --size")
+        sequence = STATES * 4 * self.size * self.batch * self.steps
+        refuse_memory(f"batch is {self.batch} and steps is {self.steps}: a sequence", sequence, "choose fewer --steps or a smaller --batch")
 
     def storage(self, kind: str) -> MatrixConfig:
         """Return the sizes of a parametrization."""

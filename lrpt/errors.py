@@ -2,8 +2,10 @@
 
 import errno
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 
@@ -120,6 +122,23 @@ INTACT = "what was written before is intact, and the same command resumes from i
 
 
 def line_of(error: OSError, intact: str = INTACT) -> str:
-    """Return the line about a file that cannot be written: the reason, the file, and what to do. `intact` ends it."""
+    """Return the line about a file that cannot be written: the reason, the file, and what to do. `intact` ends it.
+
+    If something of another kind has the name of the file, a command that trains would fail again. The line then says so.
+    """
+    if intact == INTACT and (obstacle := obstacle_of(error)):
+        return f"{obstacle}: remove or rename it, or name another --workdir, and repeat the command"
     where = f" ({error.filename})" if error.filename else ""
     return f"{error.strerror or error}{where}: {'free space there; ' if error.errno == errno.ENOSPC else ''}{intact}"
+
+
+def obstacle_of(error: OSError) -> str:
+    """Return what has the name of a file or directory and is none, such as 'k/metrics.jsonl is a directory'; '' for other errors."""
+    kinds = {errno.EISDIR: ("directory",), errno.EINVAL: ("pipe",), errno.EEXIST: ("file", "pipe"), errno.ENOTDIR: ("file", "pipe")}
+    if error.errno not in kinds or not isinstance(error.filename, str | bytes | os.PathLike):
+        return ""
+    path = Path(os.fsdecode(error.filename))
+    found = next((each for each in (path, *path.parents) if each.exists()), path) if error.errno == errno.ENOTDIR else path
+    kind = "directory" if found.is_dir() else "file" if found.is_file() else "pipe" if found.exists() else ""
+    name = {"file": "a file, and no directory", "pipe": "a device or a pipe"}.get(kind, f"a {kind}")
+    return f"{found} is {name}" if kind in kinds[error.errno] else ""

@@ -26,6 +26,7 @@ from experiments.benchmark.workloads import ALL, WORKLOADS
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.files import read_json
 from lrpt.runs.console import Console
 from lrpt.settings import OneOf
 
@@ -117,7 +118,7 @@ def _take(options: Options, console: Console) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        report = json.loads(path.read_text())
+        report = read_json(path)
         if any(name not in report for name in OF_A_REPORT) or any(name not in row for row in report["rows"] for name in OF_A_ROW):
             raise KeyError
         report["rows"][0]

@@ -7,7 +7,6 @@ A directory that contains run directories stands for all of them. Supported are 
 `music` and `conditional`, because their results contain the size of an Elman network with as many operations.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from experiments.efficiency.points import SIZES, Point, equivalent_size_figure, 
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
+from lrpt.files import read_json
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import CONFIG, RESULT
 
@@ -64,7 +64,7 @@ def _finished(path: Path) -> Iterator[Path]:
 
 def _read(path: Path, *needed: str) -> Any:
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}): name the directory of a run") from None
     for name in needed:

@@ -36,6 +36,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.studies import grouped, origin
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
+from lrpt.files import read_json
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.console import Console, in_series
@@ -76,7 +77,7 @@ def _known(path: Path, decides: Mapping[str, Any]) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
         before, sizes = content["options"], dict(content["sizes"])
         for size in sizes.values():
             _size_of(size)

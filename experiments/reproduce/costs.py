@@ -25,7 +25,7 @@ from lrpt.devices import hardware, parallel
 from lrpt.engines.engine import Engine
 from lrpt.engines.jobs import NamedJob
 from lrpt.errors import UsageError
-from lrpt.files import cache_folder
+from lrpt.files import cache_folder, read_json
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count_in_step
 from lrpt.networks.protocol import NetworkConfig
@@ -135,7 +135,7 @@ class Costs:
 def _read(path: Path) -> dict[str, float]:
     """Return what a file of costs holds. A damaged one holds nothing: costs can be measured again."""
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (OSError, ValueError):
         return {}
     return {key: value for key, value in content.items() if isinstance(value, float) and value > 0} if isinstance(content, Mapping) else {}

@@ -1,6 +1,5 @@
 """Bach chorales with the splits of Boulanger-Lewandowski et al. (2012), from either of the two published file formats."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
@@ -15,6 +14,7 @@ from jaxtyping import UInt8
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
+from lrpt.files import parsed_json
 
 Piece = UInt8[np.ndarray, "frames 88"]
 """Array that is 1 where a note sounds; column k is MIDI note 21 + k."""
@@ -40,7 +40,7 @@ FILES = {
 
 def read_json(file: bytes) -> Pieces:
     """Read {'train': [[[60, 72], ...], ...], 'valid': ..., 'test': ...}: the MIDI notes of each frame of each piece."""
-    content = json.loads(file)
+    content = parsed_json(file)
     _check_splits(content, COUNTS)
     return {part: [_from_notes(piece) for piece in content[part]] for part in COUNTS}
 

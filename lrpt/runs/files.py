@@ -9,6 +9,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from lrpt.errors import UsageError
+from lrpt.files import parsed_json, read_json
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically: readers see the old content or the new one."""
@@ -71,10 +74,23 @@ def finite(content: Any) -> Any:
 def parsed_object(text: str) -> dict[str, Any] | None:
     """Return a JSON object, or None if the text is no object."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parsed_json(text)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a regular file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: it holds no object.
+    """
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
 
 
 DIGEST = "sha256"
@@ -94,6 +110,19 @@ def is_intact(content: Mapping[str, Any]) -> bool:
 
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def check_directory(flag: str, path: Path) -> None:
+    """Check that files can be written in a directory, which may not exist yet. Nothing is made.
+
+    Raises:
+      UsageError: it is a file, is below one, or may not be written. `flag` is the option that names it.
+    """
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise UsageError(f"{flag} is {path}, {'a file' if existing == path else f'below the file {existing}'}: name a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"{flag} is {path}, and {existing} may not be written: make it writable, or name another directory", code=1)
 
 
 @contextmanager

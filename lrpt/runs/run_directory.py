@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
-from lrpt.errors import UsageError
-from lrpt.runs.classes import CLASSES
-from lrpt.runs.configuration import flatten
+from lrpt.errors import UsageError, is_integer, line_of, obstacle_of
+from lrpt.files import read_text
+from lrpt.runs.classes import CLASSES, class_of
+from lrpt.runs.configuration import flatten, from_json
 from lrpt.runs.environment import environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, write_json, write_text
 
@@ -34,6 +35,9 @@ MAY_CHANGE = {
 
 In order stream, `train.evaluation_batch` may not change: it is the number of streams of an evaluation, which changes its loss.
 """
+
+PLACES = {"data.dir", "data.file"}
+"""Fields that name places of one machine. Those of a kept result may be left out."""
 
 RUN = "run"
 """The field of `config.json` and `result.json` that identifies the run."""
@@ -128,17 +132,26 @@ class RunDirectory:
         if before is None:
             raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
         result = self.result()
-        self._check_same(before, identity, usual or {})
+        self._check_config(before, identity, usual or {})
         if result is not None:
             self._check_same(_identity_of(result), identity, usual or {})
 
     def _holds_work(self) -> bool:
         return (self.path / RESULT).exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
 
+    def _check_config(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
+        """Raise the error of `_check_same`. No flags can repeat what a damaged file says, so that is named instead."""
+        try:
+            self._check_same(before, now, usual)
+        except UsageError:
+            if flaw := _flaw(before, now):
+                raise UsageError(f"{self.path / CONFIG} is damaged ({flaw}): restore it, or name another --workdir", code=1) from None
+            raise
+
     def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
         old = {name: usual[name] for name in new.keys() & usual.keys()} | old
-        may_change = MAY_CHANGE - ({"train.evaluation_batch"} if new.get("train.order") == "stream" else set())
+        may_change = _may_change(new)
         for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
             if old.get(name) != new.get(name) and name not in may_change:
                 raise UsageError(
@@ -173,6 +186,8 @@ class RunDirectory:
         was_new = self._is_new
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            if self.checkpoints.exists() and not self.checkpoints.is_dir():  # else the first checkpoint fails, after minutes of training
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.checkpoints))
             self.lock()
             if was_new and self._holds_work():
                 raise InUse(f"another command has just begun a run in {self.path}: repeat this command, or name another --workdir", code=1)
@@ -180,6 +195,8 @@ class RunDirectory:
             write_json(self.path / CONFIG, {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
             write_json(self.path / ENVIRONMENT, environment())
         except OSError as error:
+            if self.path.is_dir() and obstacle_of(error):
+                raise UsageError(line_of(error), code=1) from error
             raise _not_writable(self.path, error.strerror, full=error.errno in (errno.ENOSPC, errno.EDQUOT)) from error
 
     # Metrics
@@ -285,7 +302,7 @@ class RunDirectory:
 
     def _text(self, name: str) -> str | None:
         path = self.path / name
-        return path.read_text(errors="replace") if path.exists() else None
+        return read_text(path, errors="replace") if path.exists() else None
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
         text = self._text(name)
@@ -299,6 +316,59 @@ class RunDirectory:
     def _unreadable(self, name: str) -> UsageError:
         advice = "restore it" if name == CONFIG else "remove it"
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
+
+
+def contradiction(config: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return the first setting in which `config.json` is not what `result.json` holds, in words; '' if there is none.
+
+    A setting that `config.json` has in addition was new when the run was resumed.
+    """
+    if not isinstance(result.get("config"), dict):
+        return ""
+    then, now = flatten(result["config"]), flatten({name: group for name, group in config.items() if name in result["config"]})
+    may_differ = _may_change(then) | PLACES
+    for name in then:
+        if name not in may_differ and (name not in now or now[name] != then[name]):
+            found = f"is {now[name]}" if name in now else "is missing"
+            return f"{name} {found:.60}, and {RESULT} has {then[name]!s:.60}"
+    return ""
+
+
+def _may_change(settings: Mapping[str, Any]) -> set[str]:
+    return MAY_CHANGE - ({"train.evaluation_batch"} if settings.get("train.order") == "stream" else set())
+
+
+def _flaw(config: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return what shows that `config.json` is not what a run wrote, in words; '' if it may be another run.
+
+    Settings of optimizer and training, and those of another class, are compared by name alone.
+
+    Args:
+      config: its content.
+      now: the identity of the run of this command.
+    """
+    if missing := [name for name in ("experiment", "seed", "model", "optim", "train", "data") if name not in config]:
+        return f"{missing[0]} is missing"
+    if not is_integer(config["seed"]):
+        return f"seed is {config['seed']!r:.60}, no integer"
+    same = [name for name in ("optim", "train", "data") if name != "data" or config.get(CLASSES) == now.get(CLASSES)]
+    for group in same:
+        if unknown := flatten({group: config[group]}).keys() - flatten({group: now[group]}).keys():
+            return f"{min(unknown)} is no setting"
+    return _flaw_of_model(config)
+
+
+def _flaw_of_model(config: Mapping[str, Any]) -> str:
+    """Return which setting of the model its class refuses. A class that cannot be imported refuses none."""
+    try:
+        kind = class_of(config[CLASSES]["model"])
+    except (UsageError, LookupError, TypeError, AttributeError):
+        return ""
+    try:
+        from_json(kind, config["model"], "model")
+    except UsageError as error:
+        return str(error).partition(":")[0]
+    return ""
 
 
 def record_of(lines: Sequence[str]) -> dict[str, Any]:

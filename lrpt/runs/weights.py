@@ -1,7 +1,6 @@
 """Weights that are kept with a result: `model.npz`, and `weights.json` with its digest and what a network needs to know of its task."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.runs.files import write_bytes, write_json
+from lrpt.runs.files import read_object, write_bytes, write_json
 
 MODEL, METADATA = "model.npz", "weights.json"
 
@@ -47,7 +46,7 @@ def metadata_of(directory: Path) -> dict[str, Any]:
     """
     path = directory / METADATA
     try:
-        found = json.loads(path.read_text())
+        found = read_object(path)
         return {**found, "sha256": str(found["sha256"]), "update": int(found["update"]), "task": dict(found["task"])}
     except (OSError, ValueError, TypeError, KeyError):
         raise UsageError(f"{path} is damaged: restore it, or collect the run again", code=1) from None

@@ -1,6 +1,5 @@
 """Configurations read again from `config.json`, which names the classes of its parts."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,7 +9,8 @@ from lrpt.errors import UnknownName, UsageError
 from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import from_json
-from lrpt.runs.run_directory import CONFIG
+from lrpt.runs.files import DIGEST, is_intact, read_object
+from lrpt.runs.run_directory import CONFIG, RESULT, RUN, contradiction
 from lrpt.training.config import RunConfig, TrainConfig
 
 REMOVED_PATH = "PATH"
@@ -31,7 +31,7 @@ def identity_of(path: Path) -> dict[str, Any]:
       UsageError: there is none, or it is damaged.
     """
     try:
-        found = json.loads((path / CONFIG).read_text())
+        found = read_object(path / CONFIG)
         return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
     except OSError as error:
         raise UsageError(f"{path / CONFIG} cannot be read ({error.strerror}): name the directory of a run") from None
@@ -43,13 +43,26 @@ def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunC
     """Return the configuration that `config.json` stands for.
 
     Raises:
-      UsageError: its classes are not named, cannot be found, or do not have its settings.
+      UsageError: its classes are not named, cannot be found, or do not have its settings; the result of the run has other settings.
     """
+    _check_result(path, identity)
     named = {"optim": OptimConfig, "train": TrainConfig} | {name: class_of(kind) for name, kind in _named(identity, given).items()}
     kinds = named | {name: kind for name, kind in given._asdict().items() if kind is not None}
     if not {"model", "data"} <= kinds.keys():
         raise UsageError(f"{path / CONFIG} names no classes: give them to lrpt.load as model= and data=")
     return RunConfig(**{group.name: _part(path, group.name, kinds[group.name], identity) for group in fields(RunConfig)})
+
+
+def _check_result(path: Path, identity: Mapping[str, Any]) -> None:
+    """Raise a UsageError if `config.json` is not what the result of the run holds. A result that is damaged or foreign decides nothing."""
+    try:
+        result = read_object(path / RESULT)
+    except (OSError, ValueError):
+        return
+    if (DIGEST in result and not is_intact(result)) or result.get(RUN) != identity.get(RUN):
+        return
+    if found := contradiction(identity, result):
+        raise UsageError(f"{path / CONFIG}: {found}: restore {CONFIG}", code=1)
 
 
 def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:

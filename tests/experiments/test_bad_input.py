@@ -121,7 +121,7 @@ def run(finished, tmp_path):
 
 
 OTHER_RUNS = {
-    "another rank": (["--model.rank", "1"], ["model.matrices.rank = 2, not 1", "--workdir"]),
+    "another rank": (["--model.matrices.rank", "1"], ["model.matrices.rank = 2, not 1", "--workdir"]),
     "another seed": (["--seed", "5"], ["seed = 0, not 5", "--workdir"]),
     "another learning rate": (["--optim.learning-rate", "0.5"], ["optim.learning_rate = 0.01, not 0.5"]),
     "another task": (["--data.lag", "4"], ["data.lag = 3, not 4"]),

@@ -80,8 +80,8 @@ def test_networks_of_the_same_label_have_times_of_their_own(finished, monkeypatc
 @pytest.mark.slow
 def test_it_says_why_there_is_no_module_for_pytorch(tmp_path, capsys):
     run = tmp_path / "run"
-    words = tiny.flags(tiny.EVEN)
-    train(tiny.EXPERIMENT, [*words, "--model.parametrization", "monarch", "--model.blocks", "2", "--workdir", str(run)])
+    words = tiny.flags(tiny.changed(tiny.EVEN, model={"parametrization": "monarch", "blocks": 2}))
+    train(tiny.EXPERIMENT, [*words, "--workdir", str(run)])
     main([str(run), "--output", str(tmp_path / "out"), "--rounds", "1"])
     said = capsys.readouterr().out
     assert "not written: network.py: a matrix is a Monarch, and the PyTorch module has" in said

@@ -107,7 +107,9 @@ def test_sizes_that_were_measured_against_another_cell_are_refused(tmp_path):
         command.pairs(replace(options, cells=("lstm",)))
 
 
-@pytest.mark.parametrize("content", ["nope", "[" * 100_000, "[]", '{"sizes": {}}', '{"options": {}, "sizes": {"copy-gru-dense": {"size": 3}}}'])
+@pytest.mark.parametrize(
+    "content", ["nope", "[" * 100_000, "[]", '{"sizes": {}}', '{"options": {}, "sizes": {"copy-gru-dense": {"size": 3}}}']
+)
 def test_damaged_sizes_are_refused(content, tmp_path):
     (tmp_path / command.SIZES).write_text(content)
     with pytest.raises(UsageError, match=r"sizes\.json is damaged: remove it"):

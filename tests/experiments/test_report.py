@@ -302,11 +302,11 @@ def test_a_summary_of_the_same_options_with_more_models_and_another_machine_repl
 )
 def test_a_damaged_summary_is_refused_by_name(content, says, tmp_path, assert_refused):
     write(tmp_path / "study" / "fair_crossing.json", content)
-    assert_refused(
-        command(tmp_path), ["--collect", str(tmp_path)], f"fair_crossing.json {'is damaged (it ' * (not says.startswith('is no study'))}{says}", code=1
-    )
+    is_damage = not says.startswith("is no study")
+    line = f"fair_crossing.json {'is damaged (it ' * is_damage}{says}"
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], line, code=1)
     assert not (tmp_path / "experiments").exists()
-    if not says.startswith("is no study"):
+    if is_damage:
         write(tmp_path / "experiments" / "results" / "fair_crossing_time.json", content)
         assert_refused(command(tmp_path), [], f"fair_crossing_time.json is damaged (it {says})", code=1)
 

@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -171,8 +173,72 @@ def test_a_start_without_work_is_taken_over(tmp_path):
         RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
 
 
+DAMAGE = {
+    "seed is missing": lambda config: config.pop("seed"),
+    "model is missing": lambda config: config.pop("model"),
+    "seed is 'x', no integer": lambda config: config.update(seed="x"),
+    "model.nope is no setting of ModelConfig": lambda config: config["model"].update(nope=1),
+    "model.size is -3": lambda config: config["model"].update(size=-3),
+    "optim.nope is no setting": lambda config: config["optim"].update(nope=1),
+    "data.nope is no setting": lambda config: config["data"].update(nope=1),
+    "train is no setting": lambda config: config.update(train=3),
+}
+
+
+@pytest.mark.parametrize("flaw", DAMAGE)
+def test_a_damaged_configuration_is_not_called_another_run(flaw, run, tmp_path, assert_refused):
+    """No flags could repeat what it says."""
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    config = read(path / "config.json")
+    DAMAGE[flaw](config)
+    write_json(path / "config.json", config)
+    words = f"{path / 'config.json'} is damaged ({flaw}): restore it, or name another --workdir"
+    assert_refused(partial(main, EXPERIMENT), command(path), words, code=1)
+
+
+def test_a_run_of_a_class_that_cannot_be_imported_is_another_run(run, tmp_path):
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    write_json(path / "config.json", read(path / "config.json") | {"classes": {"model": "gone:Model", "data": "gone:Data"}, "seed": 1})
+    with pytest.raises(UsageError, match="holds a run with seed = 1, not 0"):
+        RunDirectory(path).check(identity())
+
+
+IN_THE_WAY = ["config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"]
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+def test_a_directory_in_the_place_of_a_file_is_named(name, run, tmp_path, assert_refused):
+    """The same command would not resume: it would fail again."""
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    for each in {name, "result.json"}:
+        (path / each).unlink(missing_ok=True)
+    (path / name).mkdir()
+    says = f"{path / name} is a directory: remove or rename it, or name another --workdir, and repeat the command"
+    assert_refused(partial(main, EXPERIMENT), command(path, changed(train={"updates": 12})), says, code=1, printed=True)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "figures"])
+def test_a_file_in_the_place_of_a_directory_is_named(name, tmp_path, assert_refused):
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / name).write_text("")
+    says = f"{path / name} is a file, and no directory: remove or rename it, or name another --workdir, and repeat the command"
+    assert_refused(partial(main, EXPERIMENT), command(path), says, code=1, printed=True)
+
+
+@pytest.mark.parametrize("name", [name for name in IN_THE_WAY if name != "environment.json"])
+def test_a_pipe_in_the_place_of_a_file_is_named(name, run, tmp_path, assert_refused):
+    """Reading one would wait for ever."""
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    for each in {name, "result.json"}:
+        (path / each).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+    says = f"{path / name} is a device or a pipe: remove or rename it, or name another --workdir, and repeat the command"
+    assert_refused(partial(main, EXPERIMENT), command(path, changed(train={"updates": 12})), says, code=1, printed=True)
+
+
 @pytest.mark.parametrize("name", ["config.json", "result.json"])
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\x00", b'{"model": '])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\x00", b'{"model": ', b"[" * 100_000])
 def test_files_that_are_no_json_objects(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     directory = RunDirectory(tmp_path)

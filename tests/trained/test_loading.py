@@ -1,6 +1,7 @@
 """Trained networks read again: steps give the numbers of the sequence, classes are found or named, nothing is guessed."""
 
 import json
+import os
 import pickle
 import re
 import shutil
@@ -25,6 +26,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs import weights
+from lrpt.runs.files import sealed
 from lrpt.symbols import CodedSize
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
@@ -149,6 +151,29 @@ def test_predictions_are_compiled_once_and_refuse_unknown_symbols():
         trained.predict(jnp.full((2, STEPS), 5))
 
 
+def test_text_is_refused_and_says_how_to_encode_it():
+    trained = untrained(NETWORKS["gru"])
+    for text in ("hello", b"hello", ["hello"]):
+        with pytest.raises(UsageError, match=r"inputs are text: encode them, as in trained\.vocabulary\.encode\(text\)\[None\]"):
+            trained.predict(text)
+    with pytest.raises(UsageError, match="x is text: encode it"):
+        trained.step(trained.start(1), "h")
+
+
+def test_vectors_of_another_width_are_not_offered_symbols():
+    trained = untrained(NETWORKS["gru"], "last", 2, (2,))
+    for shape in ((2, STEPS, 5), (STEPS, 2), (2,)):
+        with pytest.raises(UsageError) as raised:
+            trained.predict(jnp.zeros(shape))
+        assert str(raised.value) == f"inputs are float32 of shape {shape}: expected numbers of shape (batch, time, 2)"
+
+
+def test_a_state_of_other_rows_than_the_inputs_names_both():
+    trained = untrained(NETWORKS["gru"], "last", 2, (2,))
+    with pytest.raises(UsageError, match="the state is of 3 rows and the inputs of 2: give as many"):
+        trained.step(trained.start(rows=3), jnp.zeros((2, 2)))
+
+
 def test_a_loaded_network_says_what_it_is(custom):
     trained = lrpt.load(custom)
     assert repr(trained) == f"Loaded('{custom}': {trained.label}, update {trained.update})"
@@ -256,6 +281,47 @@ def test_a_run_without_names_of_classes(custom, tmp_path):
     with pytest.raises(UsageError, match=r"config\.json names no classes: give them to lrpt\.load as model= and data="):
         load(path)
     assert load(path, model=ModelConfig, data=Own).update == 1
+
+
+def altered(run, path, **changes):
+    """A copy of a run with other settings of a group in `config.json`."""
+    shutil.copytree(run, path, dirs_exist_ok=True)
+    content = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(content | {name: content[name] | own for name, own in changes.items()}))
+    return path
+
+
+def test_a_configuration_that_the_result_contradicts(custom, tmp_path):
+    path = altered(custom, tmp_path / "run", optim={"learning_rate": 0.5}, data={"lag": 4}, train={"updates": 9})
+    with pytest.raises(UsageError, match=r"config\.json: optim\.learning_rate is 0\.5, and result\.json has 0\.01: restore config"):
+        load(path)
+    (path / "result.json").unlink()
+    assert load(path).config.optim.rate == 0.5
+
+
+def test_what_a_resumed_run_may_change_is_no_contradiction(custom, tmp_path):
+    assert load(altered(custom, tmp_path / "run", train={"updates": 9, "evaluation_batch": 2})).config.train.updates == 9
+
+
+def test_a_result_that_is_damaged_or_of_another_run_contradicts_nothing(custom, tmp_path):
+    path = altered(custom, tmp_path / "run", optim={"learning_rate": 0.5})
+    result = json.loads((path / "result.json").read_text())
+    for content in ("{", "[]", json.dumps(result | {"updates": 2}), json.dumps(sealed(result | {"run": "another"}))):
+        (path / "result.json").write_text(content)
+        assert load(path).config.optim.rate == 0.5
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "{"], ids=["nested", "list", "cut"])
+def test_a_configuration_that_is_no_object(content, tmp_path):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UsageError, match=r"config\.json is damaged, or not of a run"):
+        load(tmp_path)
+
+
+def test_a_configuration_that_is_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(UsageError, match=r"config\.json cannot be read \(a device or a pipe\)"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
@@ -378,7 +444,7 @@ def test_a_run_with_a_cell_of_the_users_says_how_to_import_it(tmp_path):
     recorded = json.loads((KEPT / "config.json").read_text())
     recorded["model"]["cell"] = "mine"
     (tmp_path / "config.json").write_text(json.dumps(recorded))
-    with pytest.raises(UsageError, match=r"model\.cell is 'mine': choose from gru, .*; or import the module that adds it, with --import"):
+    with pytest.raises(UsageError, match=r"model\.cell is 'mine': choose from .*; or import the module that adds it, with --import"):
         load(tmp_path)
 
 

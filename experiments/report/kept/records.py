@@ -1,6 +1,5 @@
 """Kept runs, read with strict checks."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
+from lrpt.files import parsed_json, read_text
 from lrpt.runs.files import DIGEST, is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, record_of, with_nan
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, contradiction, record_of, with_nan
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
@@ -174,6 +174,8 @@ def read(directory: Path, growing: bool = False) -> Record | None:
     if result is not None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
         _check_seals(directory, result, text)
+        if found := contradiction(config, result):
+            raise UsageError(f"{directory / CONFIG}: {found}: restore {CONFIG}", code=1)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
     failure = _failure(directory / FAILURE, metrics[-1]["update"] if metrics else 0, result)
@@ -254,14 +256,14 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return read_text(path)
     except UnicodeDecodeError:
         raise damaged(path, "it is not text") from None
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        content = json.loads(text)
+        content = parsed_json(text)
     except ValueError:
         raise damaged(path, "it is not JSON") from None
     for name, kind in _FIELDS[path.name].items():

@@ -1,6 +1,5 @@
 """Summaries of studies, whose many runs are kept in one JSON object and not in run directories."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from experiments.lattice.models import TEXTS
 from experiments.report.kept.records import anonymous, damaged
 from lrpt.cli.studies import DIVERGED
 from lrpt.errors import UsageError
+from lrpt.files import read_json
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
@@ -197,7 +197,7 @@ def _rows_of(summary: Summary) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except ValueError:
         raise damaged(path, "it is not JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("options"), dict):
