@@ -29,7 +29,7 @@ def test_runs_of_a_sweep_are_those_of_single_commands(tmp_path, capsys):
     root = tmp_path / "sweep"
     (root / "quick-seed9").mkdir(parents=True)
     (root / "quick-seed9" / "config.json").write_text("{}")
-    words = ["copy_memory", "--workdir", root, *flags(EVEN), "--model.parametrization", "dense", "--vary", "model.rank=1,2"]
+    words = ["copy_memory", "--workdir", root, *flags(EVEN), "--model.matrices.kind", "dense", "--vary", "model.rank=1,2"]
     assert swept(*words) == 0
     fit(changed(EVEN, model={"parametrization": "dense"}), {0: tmp_path / "single"}, devices=1)
     assert numbers(root / "quick-rank1-seed0", changed(EVEN, model={"parametrization": "dense"})) == numbers(
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_said_before_anything_is_made(tmp_path, assert_refu
 def test_results_of_another_configuration_are_refused(tmp_path, capsys):
     path = tmp_path / "quick-seed0"
     fit(EVEN, {0: path}, devices=1, names={"experiment": "copy_memory", "preset": "quick"})
-    for flag, value, code in (("--model.rank", "1", 2), ("--train.updates", "14", 0)):
+    for flag, value, code in (("--model.matrices.rank", "1", 2), ("--train.updates", "14", 0)):
         assert swept("copy_memory", "--workdir", tmp_path, *flags(EVEN), flag, value) == code
     assert "holds a run with model.matrices.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
     assert json.loads((path / "result.json").read_text())["updates"] == 14

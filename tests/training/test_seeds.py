@@ -264,7 +264,7 @@ def test_hyperparameters_vary_within_one_program(tmp_path, traces):
     words = [*flags(config), "--devices", "1"]
     main(EXPERIMENT, [*words, "--vary", "optim.learning-rate=0.01,0.003", "model.carry-bias=0,2", "--workdir", str(tmp_path / "all")])
     assert traces == [(4, 4)]
-    main(EXPERIMENT, [*words, "--optim.learning-rate", "0.003", "--model.carry-bias", "2", "--workdir", str(tmp_path / "one")])
+    main(EXPERIMENT, [*words, "--optim.learning-rate", "0.003", "--model.initial.carry-bias", "2", "--workdir", str(tmp_path / "one")])
     changes = {"model": {"carry_bias": 2.0}, "optim": {"learning_rate": 0.003}}
     together = tmp_path / "all" / "quick-learning_rate0.003-carry_bias2-seed0"
     assert numbers(together, changed(config, **changes)) == numbers(tmp_path / "one", changed(config, **changes))
