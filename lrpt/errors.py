@@ -1,5 +1,6 @@
 """Exceptions with a message for the user, and checks of configuration values that raise them."""
 
+import difflib
 import errno
 import math
 import os
@@ -20,15 +21,24 @@ class UsageError(ValueError):
         self.code = code
 
 
+LISTED = 200
+"""Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
+
+CLOSEST = 5
+
+
 class UnknownName(UsageError):
     """A name that a table does not have. A module of the user's may add it."""
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table."""
+    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table. Of many choices, it names the closest."""
     if not isinstance(value, str) or value not in choices:
-        kind = UnknownName if isinstance(choices, Mapping) else UsageError
-        raise kind(f"{flag} is '{value}': choose from {', '.join(choices)}")
+        kind, listed = UnknownName if isinstance(choices, Mapping) else UsageError, ", ".join(choices)
+        if len(listed) > LISTED:
+            closest = difflib.get_close_matches(str(value), choices, CLOSEST, cutoff=0)
+            listed = f"{', '.join(closest)} (the closest of {len(choices)})"
+        raise kind(f"{flag} is '{value}': choose from {listed}")
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:

@@ -1,6 +1,5 @@
 """Configurations: frozen dataclasses in groups, short names for settings in groups, and fields that choose from a table."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -9,14 +8,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from typing_extensions import Doc
 
-from lrpt.errors import UnknownName, UsageError, check_choice
+from lrpt.errors import UsageError, check_choice
 
 C = TypeVar("C")
-
-LISTED = 200
-"""Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
-
-CLOSEST = 5
 
 SHORT_NAMES: Mapping[str, str] = {
     "parametrization": "matrices.kind",
@@ -106,17 +100,7 @@ def check_choices(config: object, prefix: str) -> None:
     """
     for name, one_of in _annotated(type(config)).items():
         choices = one_of.tables[0] if len(one_of.tables) == 1 else one_of.choices
-        check_choice_of_many(f"{prefix}.{name}", getattr(config, name), choices)
-
-
-def check_choice_of_many(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise what `check_choice` raises. If there are many choices, the message names the closest, and where all are listed."""
-    is_one = isinstance(value, str) and value in choices
-    if is_one or len(", ".join(choices)) <= LISTED:
-        return check_choice(flag, value, choices)
-    closest = difflib.get_close_matches(str(value), choices, CLOSEST, cutoff=0)
-    kind = UnknownName if isinstance(choices, Mapping) else UsageError
-    raise kind(f"{flag} is '{value}': choose from {', '.join(closest)} (the closest of {len(choices)}; --help lists all)")
+        check_choice(f"{prefix}.{name}", getattr(config, name), choices)
 
 
 def unused_settings(config: Any) -> dict[str, str]:

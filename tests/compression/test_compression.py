@@ -408,7 +408,7 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group():
 @pytest.mark.parametrize(
     ("row", "how", "word"),
     [
-        (Row("gru", "dense"), {"rank": 2, "parametrization": "dense"}, "low_rank_plus_diagonal"),
+        (Row("gru", "dense"), {"rank": 2, "parametrization": "dense"}, "parametrization is 'dense': choose from "),
         (Row("gru", "dense"), {}, "give one of them, as in"),
         (Row("gru", "dense"), {"rank": 2, "error": 0.5}, "give one of them, as in"),
         (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
