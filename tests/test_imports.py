@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted((ROOT / "lrpt").rglob("*.py"))
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.py"))
+COMMANDS = {path.stem for path in (ROOT / "experiments").iterdir() if not path.name.startswith(("_", "."))}
 
 # package -> packages that it may import; `errors` and `pytrees` are open to all. A new package gets its row here.
 LOWER = {"symbols", "matrices", "specs", "cells", "recurrence"}
@@ -160,6 +161,34 @@ def test_the_report_is_read_judged_worded_drawn_and_printed_in_this_order(path):
     assert package in OF_REPORT, f"{package} is a new package of the report: give it its place in OF_REPORT"
     used = {name.split(".")[2] for name in imported(path) if name.startswith("experiments.report.")}
     assert used <= set(OF_REPORT[: OF_REPORT.index(package) + 1])
+
+
+# command -> other commands whose code it imports, so that a change of these may change it. The report reads the runs of every experiment.
+BORROWS = {
+    "bit_lm": {"variable_computation"},
+    "conditional": {"variable_computation"},
+    "europarl": {"variable_computation"},
+    "music": {"variable_computation"},
+    "variable_computation": {"wiki"},
+    "operation_table": {"conditional", "variable_computation"},
+    "parameter_table": {"highway_mnist", "lattice", "operation_table", "word_lm"},
+    "search": {"sweep"},
+    "scaling": {"adding", "benchmark", "parameter_table", "wiki"},
+    "reproduce": {"report", "sweep"},
+    "costs": {"benchmark", "reproduce"},
+}
+ABOVE_THE_REPORT = {"reproduce", "costs", "search", "scaling", "benchmark"}
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=name_of)
+def test_commands_borrow_only_from_those_that_are_listed(path):
+    own, *_ = path.relative_to(ROOT / "experiments").with_suffix("").parts
+    others = {name.split(".")[1] for name in imported(path) if name.startswith("experiments.")} & COMMANDS - {own}
+    assert not others & ABOVE_THE_REPORT if own == "report" else others <= BORROWS.get(own, set())
+
+
+def test_no_two_commands_borrow_from_each_other():
+    TopologicalSorter(BORROWS).prepare()  # raises a CycleError
 
 
 def test_at_most_eleven_modules_at_the_root():

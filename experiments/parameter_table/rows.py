@@ -6,11 +6,9 @@ are written in this file; `experiments.parameter_table` counts.
 
 from dataclasses import dataclass
 
+from experiments.word_lm import PTB_WIDTHS
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
-
-PTB_WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
-"""Figure 5a: width for each recurrence depth, so that untied networks have about 32 million parameters."""
 
 
 @dataclass(frozen=True)

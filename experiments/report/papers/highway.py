@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 from experiments import wiki, word_lm
-from experiments.parameter_table.rows import PTB_WIDTHS
 from experiments.report.claims.contests import Final
 from experiments.report.claims.paper import Paper, Plot, Study
 from experiments.report.claims.quantities import better_than, from_test, lowest
@@ -96,7 +95,7 @@ def _name(form: str, depth: int) -> str:
 OF_DEPTH = {
     (form, depth): _words(_name(form, depth), "--preset paper" if (form, depth) == ("tied", 10) else f"--preset {form}-{depth}")
     for form in FIGURE_5A_POINTS
-    for depth in PTB_WIDTHS
+    for depth in word_lm.PTB_WIDTHS
 }
 LOW_DECAY = _words("RHN + WT, depth 10", "--preset paper --optim.weight-decay 1e-9")
 LSTM = {
@@ -171,7 +170,7 @@ ROWS = (
         ),
         LOW_DECAY,
     ),
-    *(_point(form, depth) for form in FIGURE_5A_POINTS for depth in PTB_WIDTHS),
+    *(_point(form, depth) for form in FIGURE_5A_POINTS for depth in word_lm.PTB_WIDTHS),
     *_quoted(TABLE_2, _quoted_bits(QUOTED_2), 2),
     _bytes(TABLE_2, "RHN, depth 5, 23 M", "enwik8-5x1500", 1.31, earlier=min(QUOTED_2.values())),
     _bytes(TABLE_2, "RHN, depth 10, 21 M", "enwik8-10x1000", 1.30, earlier=min(QUOTED_2.values())),
