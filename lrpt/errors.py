@@ -21,6 +21,9 @@ class UsageError(ValueError):
         self.code = code
 
 
+LARGEST = (2 - 2**-23) * 2.0**127
+"""the largest number of float32"""
+
 LISTED = 200
 """Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
 
@@ -84,11 +87,11 @@ def check_numbers(config: object, *flags: str, optional: bool = False) -> None:
 
 
 def check_finite(config: object, *flags: str) -> None:
-    """Raise a UsageError unless the value of each of `flags` is a finite number. Fields as in `check_at_least`."""
+    """Raise a UsageError unless the value of each of `flags` is finite in float32, as parameters are. Fields as in `check_at_least`."""
     check_numbers(config, *flags)
     for flag, value in _values(config, flags):
-        if not math.isfinite(value):
-            raise UsageError(f"{flag} is {value}: expected a finite number")
+        if not abs(value) <= LARGEST:  # false for NaN, too
+            raise UsageError(f"{flag} is {value}: expected a finite number of float32, at most {LARGEST:.1e} in size")
 
 
 def check_positive(config: object, *flags: str) -> None:

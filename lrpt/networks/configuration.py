@@ -6,9 +6,7 @@ Constructors raise a UsageError if a setting has a value that is not allowed, su
 from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, TypedDict, get_args
 
-import numpy as np
-
-from lrpt.errors import UsageError, check_at_least, check_integers, check_numbers, check_positive
+from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import ALL_FORMS, FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -100,10 +98,6 @@ class EmbeddingConfig:
         check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
 
 
-LARGEST = float(np.finfo(np.float32).max)
-"""the largest number of float32, the type of parameters"""
-
-
 @dataclass(frozen=True)
 class DrawConfig:
     """Initialization of parameters."""
@@ -133,11 +127,7 @@ class InitialConfig(DrawConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_numbers(self, "model.initial.carry_bias")
-        if not abs(self.carry_bias) <= LARGEST:  # not `isfinite`: a float64 may be infinite as a parameter
-            raise UsageError(
-                f"model.initial.carry_bias is {self.carry_bias}: expected a finite number of float32, at most {LARGEST:.1e} in size"
-            )
+        check_finite(self, "model.initial.carry_bias")
 
 
 LOOPS_IN_WORDS = "fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan"
