@@ -58,8 +58,9 @@ class Plan:
 
 def reproduce(options: Options, console: Console) -> int:
     """Print or train the plan. Return the exit status."""
-    console.say("reading the claims and what is kept; this takes half a minute ...")
-    plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds, options.scale), options.data)
+    needed = chosen(PAPERS, options.paper, options.claims, options.seeds, options.scale)
+    console.say("comparing the claims with what is kept; this takes half a minute ...")
+    plan = configurations(needed, options.data)
     folder = None if options.list else options.unfinished
     damaged = {} if folder is None else _restore(plan, options, folder, console)
     with without_downloads() if options.list else nullcontext():

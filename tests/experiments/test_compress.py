@@ -207,7 +207,7 @@ OF_A_RUN = {
     "--error 0": ["error is 0", "above 0"],
     "--error 1.5": ["error is 1.5", "below 1"],
     "--rank 1 --input-rank 11": ["rank 11", "1 to 4"],
-    "--rank 1 --parametrization dense": ["dense", "low_rank_plus_diagonal"],
+    "--rank 1 --parametrization dense": ["dense", "choose from "],
     "--rank 1 --examples -1": ["examples is -1"],
     "--rank 1 --from cell.npz": ["run and --from cell.npz are both given", "choose one"],
     "--rnk 1": ["--rnk", "--rank"],
