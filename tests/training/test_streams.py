@@ -25,7 +25,7 @@ from lrpt.tasks.order import batch_indices
 from lrpt.trained.one_stream import in_windows
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
-from lrpt.training.program import Evaluator, Program
+from lrpt.training.program import Program, evaluator_of_one
 from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
 
 STEPS, ROWS = 5, 4
@@ -155,10 +155,7 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     variables = init_state(model, task, config.optim.build(), 0, ROWS).variables
     own = variables["params"]["recurrent"]
     own["initial_state"] = jax.tree.map(jnp.ones_like, own["initial_state"])
-    layout = parallel.Layout(1, 1)
-    (figures,) = Evaluator(model, task, "valid", 1, layout)(
-        parallel.place(layout, [variables]), parallel.place(layout, [task.splits["valid"].arrays])
-    )
+    figures = evaluator_of_one(model, task, "valid", 1)(variables)
     text = np.asarray(task.splits["valid"].arrays["text"][: task.metadata["symbols"]["valid"] + 1], np.int32)
     losses = cross_entropy(model.apply(variables, text[None, :-1])[0], jnp.asarray(text[1:]))
     assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
