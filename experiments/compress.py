@@ -32,7 +32,8 @@ from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
 from lrpt.compression.moments import Moments, second_moments
-from lrpt.compression.network import DIAGONAL, TARGETS, Compression, compress
+from lrpt.compression.nearest import check_error
+from lrpt.compression.network import TARGETS, Compression, check_size, compress
 from lrpt.compression.stored import full_matrices, specs_of
 from lrpt.compression.survey import distances
 from lrpt.errors import UsageError, check_at_least, check_choice
@@ -124,13 +125,9 @@ class Options:
         check_choice("parametrization", self.parametrization, TARGETS)
         if self.structures:
             return
-        if self.parametrization in DIAGONAL and (self.rank is None) == (self.error is None):
-            raise UsageError(f"rank is {self.rank} and error is {self.error}: give one of them, as in --rank 16 or --error 0.1")
-        if self.parametrization not in DIAGONAL and (self.error is not None or self.tied):
-            unknown = f"error is {self.error} and tied is {self.tied}, and {self.parametrization} knows neither"
-            raise UsageError(f"{unknown}: choose from {', '.join(DIAGONAL)}")
-        if self.error is not None and not 0 < self.error < 1:
-            raise UsageError(f"error is {self.error}: expected a part of the norm, above 0 and below 1")
+        check_size(self.parametrization, self.rank, self.error, self.tied)
+        if self.error is not None:
+            check_error(self.error)
 
     def planned(self, network: Recurrent) -> RecurrentConfig | None:
         """Return the configuration that `compress` will return; None if the error decides the rank.
@@ -140,10 +137,6 @@ class Options:
         """
         form, given = FORMS[self.parametrization], {"rank": self.rank, "blocks": self.blocks, "density": self.density}
         needed = {setting: given[setting] for setting in form.settings}
-        if (self.rank is None) == ("rank" in needed) and self.error is None:
-            raise UsageError(
-                f"rank is {self.rank}, and {self.parametrization} has {' and '.join(needed) or 'no size'}: give these, and no other"
-            )
         if self.input_rank is not None:
             _check_fit(network, "input", MatrixConfig("low_rank", self.input_rank))
         if self.error is not None:

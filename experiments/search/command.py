@@ -160,14 +160,10 @@ class Search:
 
     def _loss(self, trial: int, until: int) -> float:
         """Return the lowest validation loss of a trial up to an update; infinity if it was not evaluated."""
-        found = self.best(trial, until)
+        found = best_line(self.evaluations(trial), until, self.counts(trial))
         return math.inf if found is None else found["loss"]
 
-    def best(self, trial: int, until: float = math.inf) -> dict[str, Any] | None:
-        """Return the validation metrics of the best evaluation of a trial; None if it was not evaluated."""
-        return best_line(self.evaluations(trial), until, self._counts(trial))
-
-    def _counts(self, trial: int) -> Callable[[int], bool]:
+    def counts(self, trial: int) -> Callable[[int], bool]:
         """Return which evaluations of a trial count: all, unless its network starts with other settings than it ends with."""
         config = self.commands[trial].config
         if config.model.settled(0, 1):
@@ -192,7 +188,8 @@ def tell(search: Search, order: Sequence[int], left: int, console: Console) -> N
     """
     score, rows, kept, curves = search.experiment.score_of(search.commands[0].preset), [], [], []
     for trial in order:
-        lines, best = search.evaluations(trial), search.best(trial)
+        lines = search.evaluations(trial)
+        best = best_line(lines, math.inf, search.counts(trial))
         if best is None:
             continue
         figures = {"updates": lines[-1]["update"], "loss": best["loss"], score: best[score]}

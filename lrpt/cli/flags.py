@@ -117,7 +117,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
     command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
-    rate_given = any(word.partition("=")[0].replace("_", "-") == "--optim.learning-rate" for word in rest)
+    rate_given = any(_flag_in(word) == "--optim.learning-rate" for word in rest)
     return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given))
 
 
@@ -157,11 +157,16 @@ def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
     return _flag(full, off=switched_off) + equals + value
 
 
+def _flag_in(word: str) -> str:
+    """Return the flag of a word, without its value: '--model.carry_bias=1' -> '--model.carry-bias'."""
+    return word.partition("=")[0].replace("_", "-")
+
+
 def _check_one_name_each(words: Sequence[str], short_names: Mapping[str, str]) -> None:
     """Raise a UsageError if a setting is given by its short and by its full name: one of the two values would be ignored."""
     spelled: dict[str, set[str]] = {}
     for word in words:
-        flag = word.partition("=")[0].replace("_", "-")
+        flag = _flag_in(word)
         if flag.startswith("--"):
             spelled.setdefault(_with_full_name(flag, short_names), set()).add(flag)
     for names in spelled.values():

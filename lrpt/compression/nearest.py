@@ -95,6 +95,12 @@ def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moment
         return found._replace(residual=relative_error(W, found.to_dense(), moments))
 
 
+def check_error(error: float) -> None:
+    """Raise a UsageError unless an allowed error is a part of the norm of a matrix."""
+    if not 0 < error < 1:
+        raise UsageError(f"error is {error}: expected a part of the norm, above 0 and below 1")
+
+
 def rank_for(
     W: Float[np.ndarray, "i o"],
     error: float,
@@ -108,8 +114,7 @@ def rank_for(
     Raises:
       UsageError: the error is not between 0 and 1, or W does not fit.
     """
-    if not 0 < error < 1:
-        raise UsageError(f"error is {error}: expected a part of the norm, above 0 and below 1")
+    check_error(error)
 
     return smallest(lambda rank: fit(W, rank, diagonal=diagonal, moments=moments).residual <= error, least, min(W.shape))
 

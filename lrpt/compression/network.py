@@ -71,8 +71,7 @@ def compress(
     """
     if "cell" not in params:
         raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
-    check_choice("parametrization", parametrization, TARGETS)
-    _check_size(parametrization, rank, error, tied)
+    check_size(parametrization, rank, error, tied)
     _check_moments(moments or {})
     stored = stored_matrices(params, network, "recurrent")
     if not stored:
@@ -92,7 +91,9 @@ def compress(
     return Compression(smaller, config, reports + more)
 
 
-def _check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
+def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
+    """Raise a UsageError if no network can be compressed to a parametrization so. Arguments as in `compress`."""
+    check_choice("parametrization", kind, TARGETS)
     if kind in DIAGONAL:
         if (rank is None) == (error is None):
             raise UsageError(f"rank is {rank} and error is {error}: give one of them, as in --rank 16 or --error 0.1")

@@ -112,16 +112,27 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+NOT_A_DIRECTORY, DENIED = "Not a directory", "Permission denied"
+
+
+def unwritable(path: Path) -> tuple[Path, str]:
+    """Return the nearest of a directory and its parents that exists, and why nothing can be made in it; '' if something can."""
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        return existing, NOT_A_DIRECTORY
+    return existing, "" if os.access(existing, os.W_OK | os.X_OK) else DENIED
+
+
 def check_directory(flag: str, path: Path) -> None:
     """Check that files can be written in a directory, which may not exist yet. Nothing is made.
 
     Raises:
       UsageError: it is a file, is below one, or may not be written. `flag` is the option that names it.
     """
-    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
-    if not existing.is_dir():
+    existing, reason = unwritable(path)
+    if reason == NOT_A_DIRECTORY:
         raise UsageError(f"{flag} is {path}, {'a file' if existing == path else f'below the file {existing}'}: name a directory")
-    if not os.access(existing, os.W_OK | os.X_OK):
+    if reason:
         raise UsageError(f"{flag} is {path}, and {existing} may not be written: make it writable, or name another directory", code=1)
 
 

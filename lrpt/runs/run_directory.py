@@ -21,7 +21,7 @@ from lrpt.files import read_text
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import flatten, from_json
 from lrpt.runs.environment import environment
-from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, write_json, write_text
+from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, unwritable, write_json, write_text
 
 CONFIG, ENVIRONMENT, METRICS, RESULT, FAILURE = "config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"
 CHECKPOINTS = "checkpoints"
@@ -65,11 +65,9 @@ def check_place(root: Path) -> None:
     Raises:
       UsageError: the nearest directory that exists is a file, or may not be written.
     """
-    existing = next(path for path in (root, *root.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise _not_writable(root, "Not a directory")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise _not_writable(root, "Permission denied")
+    _, reason = unwritable(root)
+    if reason:
+        raise _not_writable(root, reason)
 
 
 def _not_writable(path: Path, reason: str | None, *, full: bool = False) -> UsageError:
@@ -318,7 +316,13 @@ class RunDirectory:
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 
-def contradiction(config: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def check_result(path: Path, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Raise a UsageError if the `config.json` in the directory `path` is not what its `result.json` holds."""
+    if found := _contradiction(config, result):
+        raise UsageError(f"{path / CONFIG}: {found}: restore {CONFIG}", code=1)
+
+
+def _contradiction(config: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """Return the first setting in which `config.json` is not what `result.json` holds, in words; '' if there is none.
 
     A setting that `config.json` has in addition was new when the run was resumed.

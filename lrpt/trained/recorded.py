@@ -10,7 +10,7 @@ from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import from_json
 from lrpt.runs.files import DIGEST, is_intact, read_object
-from lrpt.runs.run_directory import CONFIG, RESULT, RUN, contradiction
+from lrpt.runs.run_directory import CONFIG, RESULT, RUN, check_result
 from lrpt.training.config import RunConfig, TrainConfig
 
 REMOVED_PATH = "PATH"
@@ -61,8 +61,7 @@ def _check_result(path: Path, identity: Mapping[str, Any]) -> None:
         return
     if (DIGEST in result and not is_intact(result)) or result.get(RUN) != identity.get(RUN):
         return
-    if found := contradiction(identity, result):
-        raise UsageError(f"{path / CONFIG}: {found}: restore {CONFIG}", code=1)
+    check_result(path, identity, result)
 
 
 def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:

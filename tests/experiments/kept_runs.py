@@ -84,12 +84,12 @@ def in_training(path, name, value):
 
 
 def judged(root, paper=low_rank.PAPER):
-    """The claims of a paper, judged by the runs that a directory has."""
+    """Return the claims of a paper, judged by the runs that a directory has."""
     return Judged(paper, Evidence(load(root)))
 
 
 def relation(root, sentence, paper=low_rank.PAPER):
-    """The first relation that begins with a sentence, judged."""
+    """Return the first relation that begins with a sentence, judged."""
     return judged(root, paper).relation(sentence)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.files import parsed_json, read_text
 from lrpt.runs.files import DIGEST, is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, contradiction, record_of, with_nan
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, check_result, record_of, with_nan
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
@@ -174,8 +174,7 @@ def read(directory: Path, growing: bool = False) -> Record | None:
     if result is not None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
         _check_seals(directory, result, text)
-        if found := contradiction(config, result):
-            raise UsageError(f"{directory / CONFIG}: {found}: restore {CONFIG}", code=1)
+        check_result(directory, config, result)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
     failure = _failure(directory / FAILURE, metrics[-1]["update"] if metrics else 0, result)

@@ -138,10 +138,17 @@ def layers_remarks(evidence: Evidence) -> Sequence[str]:
     return parts
 
 
+def _training_losses(seeds: Sequence[Layers], form: str) -> tuple[str, str]:
+    """Return the training losses of the analysed states, and those at the end of the same runs."""
+    return (
+        between((one.found["lesions"]["intact"] for one in seeds), form),
+        between((one.run.training()[-1]["loss"] for one in seeds), form),
+    )
+
+
 def _how_far(seeds: Sequence[Layers]) -> str:
     """Return that the paper's network may be optimized further than those that are analysed."""
-    losses = between((one.found["lesions"]["intact"] for one in seeds), "{:.1f}")
-    last = between((one.run.training()[-1]["loss"] for one in seeds), "{:.1f}")
+    losses, last = _training_losses(seeds, "{:.1f}")
     return (
         f"The paper's network may be optimized further: training losses of the analysed states are {losses} nats per frame, and the same "
         f"runs go on to {last}."
@@ -151,9 +158,8 @@ def _how_far(seeds: Sequence[Layers]) -> str:
 def _of_state(seeds: Sequence[Layers]) -> str:
     """Return which state of the networks is analysed, and which one the paper analyses."""
     each = [f"seed {one.run.seed} at update {one.run.analysis['update']:,}" for one in seeds if one.run.analysis is not None]
-    losses = between((one.found["lesions"]["intact"] for one in seeds), "{:.2f}")
+    losses, last = _training_losses(seeds, "{:.2f}")
     ends = between((one.run.updates for one in seeds), "{:,}")
-    last = between((one.run.training()[-1]["loss"] for one in seeds), "{:.2f}")
     return (
         f"**Which networks are analysed.** Lesions, gates, discs, Jacobians and bounds are those of the state with the lowest validation "
         f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses the network that it optimized in "

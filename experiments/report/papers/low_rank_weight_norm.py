@@ -61,10 +61,10 @@ def _endings(judged: Judged) -> str:
 
 def _slower(relations: Sequence[JudgedRelation]) -> str:
     """Return on how many tasks it is slower in the mean, and how many seeds are faster; nothing if no task was run."""
-    run = [r for r in relations if r.pairs and r.difference is not None]
-    if not run:
+    known = [one for r in relations if (one := r.difference) is not None]
+    if not known:
         return ""
-    slower, pairs = sum(r.difference.mean < 0 for r in run if r.difference is not None), [pair for r in run for pair in r.pairs]
+    slower, pairs = sum(one.mean < 0 for one in known), [pair for r in relations if r.difference is not None for pair in r.pairs]
     return f"; slower in the mean on {slower}, and faster for {agreement(pairs, ' seeds')}"
 
 
