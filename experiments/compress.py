@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from jaxtyping import PyTree
 
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import experiment_of
@@ -144,7 +145,7 @@ class Options:
         _check_fit(network, "recurrent", MatrixConfig(self.parametrization, **needed))
         return replace(network.config, parametrization=self.parametrization, tied=self.tied, **needed)
 
-    def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
+    def compress(self, params: PyTree, network: Recurrent, moments: Moments | None = None) -> Compression:
         """Compress the parameters of a network as the options specify."""
         how = {"parametrization": self.parametrization, "tied": self.tied, "input_rank": self.input_rank, "moments": moments}
         return compress(params, network, rank=self.rank, error=self.error, blocks=self.blocks, density=self.density, **how)
@@ -312,7 +313,7 @@ def _constructed(config: MatrixConfig) -> str:
     return f"MatrixConfig({', '.join(f'{name}={value!r}' for name, value in own)})"
 
 
-def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> dict[str, Any]:
+def _report(network: Recurrent, found: Compression, before: PyTree, after: PyTree) -> dict[str, Any]:
     return {
         "model": {"before": network.config.label, "after": found.config.label},
         "parameters": {"before": num_params(before), "after": num_params(after)},

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 import tyro
+from jaxtyping import PyTree
 
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
@@ -101,7 +102,7 @@ def forms(trained: Loaded) -> dict[str, Any]:
     return {"float32": trained.variables, "int8": {**trained.variables, "params": quantize(trained.variables["params"])}}
 
 
-def programs(trained: Loaded, variables: Any, platforms: Sequence[str]) -> dict[str, Any]:
+def programs(trained: Loaded, variables: PyTree, platforms: Sequence[str]) -> dict[str, Any]:
     """Return the exported programs by name: a whole sequence, and one step, both in the units of the data."""
     task = trained.interface
     parts = trained.model, variables, task.step, task.dtype
@@ -146,7 +147,7 @@ def of_pytorch(trained: Loaded) -> list[Contender]:
     return [Contender(f"PyTorch nn.{kind.__name__} {config.size}, dense", count, 4 * count / 1000, {}, step)]
 
 
-def factorized_contender(trained: Loaded, arrays: Any) -> list[Contender]:
+def factorized_contender(trained: Loaded, arrays: PyTree) -> list[Contender]:
     """Return the PyTorch module with low-rank matrices; nothing if PyTorch is not installed."""
     try:
         import torch  # pyright: ignore[reportMissingImports]

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Operator
@@ -147,7 +147,7 @@ def shared_name(spec: MatrixSpec) -> str:
     return "_".join(filter(None, ("shared", spec.group)))
 
 
-def paths_by_name(template: Any) -> dict[str, Path]:
+def paths_by_name(template: PyTree) -> dict[str, Path]:
     """Return the path in a template for every name under which `Parameters` stores something, shared projections included."""
     found: dict[str, Path] = {}
     for path, spec in jax.tree_util.tree_flatten_with_path(template)[0]:

@@ -10,7 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from experiments.benchmark.workloads import Workload, make_task, sizes
 from lrpt.cells.variable_computation import BASE
@@ -156,12 +156,12 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
     arrays = parallel.place(layout, [train.arrays] * models)
     indices = parallel.shard_batch(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))] * models)
 
-    def step(state: Any, arrays: Any, indices: Any) -> Any:
+    def step(state: PyTree, arrays: PyTree, indices: Any) -> Any:
         if updates > 1:
             return train_steps(model, task, lambda update: optimizer, state, arrays, indices, collectives)
         return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), collectives)
 
-    def loss(params: Any, arrays: Any, indices: Any) -> Any:
+    def loss(params: PyTree, arrays: PyTree, indices: Any) -> Any:
         return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).metrics["loss"])
 
     start = time.perf_counter()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from experiments.inspect_rhn.reading import (
     Reading,
@@ -192,7 +192,7 @@ def gates_of(trained: Loaded, examples: int, gate: str = "transform") -> tuple[l
     return means, found["trained"]
 
 
-def _activity(trained: Loaded, variables: Any, examples: int, gate: str) -> Float[np.ndarray, "b l t"]:
+def _activity(trained: Loaded, variables: PyTree, examples: int, gate: str) -> Float[np.ndarray, "b l t"]:
     network, params, carry, xs, mask = reading(trained, variables, examples)
     check_highway(trained, network)
     info = jax.jit(lambda params, xs: recur(network.cell.step, params, carry, xs, mask, outputs="info")[1][1])(params, xs)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.analysis.jacobian import states_before, step_jacobian
 from lrpt.errors import UsageError
@@ -29,7 +29,7 @@ class Reading(NamedTuple):
     mask: Bool[Array, "t b"] | None
 
 
-def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
+def reading(trained: Loaded, variables: PyTree, examples: int) -> Reading:
     """Return the first training examples of a run, and its network with the given variables.
 
     Raises:
@@ -89,7 +89,7 @@ def all_jacobians(read: Reading, steps: Sequence[int]) -> Jacobians:
     check_steps(f"steps is {' '.join(map(str, steps))}", steps, len(xs))
 
     @jax.jit
-    def at(params: Any, places: Int[Array, " s"]) -> Float[Array, "s b k k"]:
+    def at(params: PyTree, places: Int[Array, " s"]) -> Float[Array, "s b k k"]:
         before = states_before(cell, params, carry, xs, mask)
         return jax.lax.map(lambda i: step_jacobian(cell, params, jax.tree.map(lambda a: a[i], before), xs[i]), places)
 
@@ -115,7 +115,7 @@ def loss_of(trained: Loaded, examples: int | None) -> Callable[[Any], float]:
         return lambda params: metrics({**variables, "params": params})["loss"]
 
     @jax.jit
-    def means(params: Any) -> dict[str, Array]:
+    def means(params: PyTree) -> dict[str, Array]:
         batch = train.batch(train.arrays, jnp.arange(examples))
         return jax.tree.map(jnp.mean, forward(trained.model, task, {**variables, "params": params}, batch).metrics)
 

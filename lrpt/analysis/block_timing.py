@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, VariableParams, block_step, blocks, variable_cell
@@ -57,7 +57,7 @@ def at_constant_schedule(params: VariableParams, m: float, rounding: str = "ceil
 def time_steps(
     cell: str,
     params: VariableParams,
-    carry: Any,
+    carry: PyTree,
     xs: Float[Array, "t 1 n"],
     proportions: tuple[float, ...],
     *,
@@ -107,7 +107,9 @@ def time_steps(
     return [Timing(name, means.get(name), counted[name], tuple(1e6 * seconds / len(xs) for seconds in times[name])) for name in contenders]
 
 
-def _of_equal_operations(params: VariableParams, carry: Any, xs: Array, updated: Float[np.ndarray, "..."]) -> tuple[Any, Any, Array]:
+def _of_equal_operations(
+    params: VariableParams, carry: PyTree, xs: Array, updated: Float[np.ndarray, "..."]
+) -> tuple[PyTree, PyTree, Array]:
     """Cut a unit, its state and its inputs to the size d whose square is the mean square of the updated dimensions."""
     n = xs.shape[-1]
     d = max(1, round(float(np.sqrt(np.mean((updated * n) ** 2)))))
@@ -119,8 +121,8 @@ def _loop(step: Any) -> Any:
     """Compile a loop over all steps that returns the last output, and m of each step."""
 
     @jax.jit
-    def run(params: Any, carry: Any, xs: Array) -> tuple[Array, Array]:
-        def body(params: Any, carry: Any, x: Array) -> Any:
+    def run(params: PyTree, carry: PyTree, xs: Array) -> tuple[Array, Array]:
+        def body(params: PyTree, carry: PyTree, x: Array) -> Any:
             carry, (y, info) = step(params, carry, x)
             return carry, (y, (y, getattr(info, "proportion", jnp.ones(1, x.dtype))))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
@@ -47,7 +47,7 @@ class MatrixNorm(NamedTuple):
         return self.gamma * self.largest
 
 
-def layers_of(params: Any) -> tuple[Any, ...]:
+def layers_of(params: PyTree) -> tuple[Any, ...]:
     """Return the layers of a recurrent highway, deep transition or Elman network.
 
     Raises:
@@ -65,7 +65,7 @@ def _matrices(layer: Any) -> Iterator[tuple[str, Float[Array, "n n"]]]:
         yield name, (part if name == "shortcut" else part.recurrent).to_dense()
 
 
-def matrix_norms(params: Any) -> list[MatrixNorm]:
+def matrix_norms(params: PyTree) -> list[MatrixNorm]:
     """Return the largest singular value of each recurrent matrix, computed in float64, first layer to last.
 
     Raises:
@@ -79,7 +79,7 @@ def _largest(matrix: Float[Array, "n n"]) -> float:
     return float(np.linalg.norm(np.asarray(matrix, np.float64), 2))
 
 
-def step_bound(params: Any, s: Float[Array, "b n"], x: type_of_input) -> Float[np.ndarray, " b"]:
+def step_bound(params: PyTree, s: Float[Array, "b n"], x: type_of_input) -> Float[np.ndarray, " b"]:
     r"""Bound the spectral norm of the temporal Jacobian of one step, from singular values and the gates.
 
     For a highway layer, with the largest singular values :math:`\sigma` of its matrices and maxima over units,
@@ -111,7 +111,7 @@ def step_bound(params: Any, s: Float[Array, "b n"], x: type_of_input) -> Float[n
     return np.full(len(s), bound)
 
 
-def _highway_bound(params: Any, s: Array, x: type_of_input, largest: Mapping[int, Mapping[str, float]]) -> Float[np.ndarray, " b"]:
+def _highway_bound(params: PyTree, s: Array, x: type_of_input, largest: Mapping[int, Mapping[str, float]]) -> Float[np.ndarray, " b"]:
     coupled = isinstance(params[0], RHNLayer)
     _, (_, info) = (rhn if coupled else rhn_uncoupled)(params, s, x)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, states_before, step_jacobian
 from lrpt.analysis.plots import saved_figure
@@ -35,7 +35,7 @@ class InitialSpectrum(NamedTuple):
     spectral_radius: float
 
 
-def drawn_params(template: Any, spread: float, identity: bool = False, seed: int = 0) -> Any:
+def drawn_params(template: PyTree, spread: float, identity: bool = False, seed: int = 0) -> PyTree:
     """Draw parameters with full matrices.
 
     Recurrent entries are normal with standard deviation `spread`, input entries are normal with variance 1/m, and biases have their initial
@@ -90,7 +90,7 @@ def initialization_sweep(
     step = entry.step
 
     @jax.jit
-    def last_jacobian(params: Any, carry: Any) -> Float[Array, "b k k"]:
+    def last_jacobian(params: PyTree, carry: PyTree) -> Float[Array, "b k k"]:
         before = jax.tree.map(lambda states: states[-1], states_before(step, params, carry, inputs))
         return step_jacobian(step, params, before, inputs[-1])
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Complex, Float
+from jaxtyping import Array, Bool, Complex, Float, PyTree
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
@@ -32,13 +32,13 @@ Along = Literal["rows", "columns"]
 RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
 
 
-def states_before(step: Step, params: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"] | None = None) -> Any:
+def states_before(step: Step, params: PyTree, carry: PyTree, xs: PyTree, mask: Bool[Array, "t b"] | None = None) -> PyTree:
     """Return the state before each step of a sequence, each leaf (t, b, ...). Arguments are those of `lrpt.recurrence.recur`.
 
     Masked steps have zeros.
     """
 
-    def body(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, tuple[()]]]:
+    def body(params: PyTree, carry: PyTree, x: PyTree) -> tuple[Any, tuple[Any, tuple[()]]]:
         return step(params, carry, x)[0], (carry, ())
 
     return recur(body, params, carry, xs, mask)[1]
@@ -83,7 +83,7 @@ def _scaled_rows(scale: Float[Array, " n"], gate: Any) -> Float[Array, "n n"]:
     return scale[:, None] * gate.recurrent.to_dense().T
 
 
-def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "b k k"]:
+def step_jacobian(step: Step, params: PyTree, carry: PyTree, x: PyTree) -> Float[Array, "b k k"]:
     """Compute the temporal Jacobian of any cell by reverse-mode differentiation of its step.
 
     Args:
@@ -93,7 +93,7 @@ def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "
       x: input of the step, each leaf (b, ...).
     """
 
-    def of_example(carry: Any, x: Any) -> Float[Array, "k k"]:
+    def of_example(carry: PyTree, x: PyTree) -> Float[Array, "k k"]:
         flat, unravel = ravel_pytree(carry)
         return jax.jacrev(lambda flat: ravel_pytree(step(params, unravel(flat), x)[0])[0])(flat)
 

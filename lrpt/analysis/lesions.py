@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.errors import UsageError
@@ -36,7 +37,7 @@ class Lesions(NamedTuple):
         return tuple(loss - self.intact for loss in self.opened)
 
 
-def shut_layer(params: Any, layer: int) -> Any:
+def shut_layer(params: PyTree, layer: int) -> PyTree:
     """Close the transform gate of one layer, counted from 0, and return the parameters.
 
     With coupled gates the carry gate is then open, and the layer passes its state on. With uncoupled gates the carry gate still multiplies
@@ -48,7 +49,7 @@ def shut_layer(params: Any, layer: int) -> Any:
     return _held(params, layer, SHUT)
 
 
-def open_layer(params: Any, layer: int) -> Any:
+def open_layer(params: PyTree, layer: int) -> PyTree:
     """Open the transform gate of one layer, counted from 0, and return the parameters.
 
     With coupled gates the carry gate is then closed, and the layer is one of a deep transition network.
@@ -59,7 +60,7 @@ def open_layer(params: Any, layer: int) -> Any:
     return _held(params, layer, OPEN)
 
 
-def _held(params: Any, layer: int, bias: float) -> Any:
+def _held(params: PyTree, layer: int, bias: float) -> PyTree:
     layers = transform_layers(params)
     if layer not in layers:
         raise UsageError(
@@ -69,13 +70,13 @@ def _held(params: Any, layer: int, bias: float) -> Any:
             "any model.depth will do"
         )
 
-    def held(path: Any, leaf: Any) -> Any:
+    def held(path: Any, leaf: Any) -> PyTree:
         return jnp.full_like(leaf, bias) if _layer_of(path) == layer else leaf
 
     return jax.tree_util.tree_map_with_path(held, params)
 
 
-def transform_layers(params: Any) -> list[int]:
+def transform_layers(params: PyTree) -> list[int]:
     """Return the layers that have a transform gate, found by the names of their biases."""
     found = (_layer_of(path) for path, _ in jax.tree_util.tree_leaves_with_path(params))
     return sorted({layer for layer in found if layer is not None})
@@ -86,7 +87,7 @@ def _layer_of(path: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def lesions(params: Any, loss: Callable[[Any], Any]) -> Lesions:
+def lesions(params: PyTree, loss: Callable[[Any], Any]) -> Lesions:
     """Compute the loss with one layer's transform gate held closed at a time, and with it held open.
 
     Zilly et al. 2017, section 6, close gates and take the loss on the training split.

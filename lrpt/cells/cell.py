@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.matrices import Operator
@@ -58,7 +58,7 @@ class CellSpec:
     depth: int = 1
 
 
-def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> Any:
+def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> PyTree:
     """Return the specification of a `Gate`.
 
     Args:
@@ -71,13 +71,13 @@ def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | 
     return Gate(inputs, *state_gate_spec(spec, bias, group, fan_in))  # type: ignore[arg-type]
 
 
-def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> Any:
+def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> PyTree:
     """Return the specification of a `StateGate`; arguments as for `gate_spec`."""
     matrix = MatrixSpec(spec.size, spec.size, "recurrent", group, fan_in)
     return StateGate(matrix, BiasSpec(spec.size, bias, fan_in))  # type: ignore[arg-type]
 
 
-def in_group(template: Any, group: str) -> Any:
+def in_group(template: PyTree, group: str) -> PyTree:
     """Prefix the groups of a template's matrices with `group`, so that tied matrices share R only with each other."""
 
     def inside(spec: Any) -> Any:

@@ -6,11 +6,11 @@ separator after it. With bits and characters, it is the last bit.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax.nn import sigmoid
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec, in_group
 from lrpt.errors import UsageError
@@ -102,12 +102,12 @@ def conditional_cell(units: int, slow_size: int | None = None) -> Cell:
     def slow(spec: CellSpec) -> int:
         return slow_size or spec.size
 
-    def template(spec: CellSpec) -> Any:
+    def template(spec: CellSpec) -> PyTree:
         own, condition = gate_spec(spec), MatrixSpec(slow(spec), spec.size, "input", "condition")
         fast = ConditionedGate(own.input, own.recurrent, condition, own.bias)  # type: ignore[arg-type]
         return ConditionalParams(in_group(gate_spec(CellSpec(units, slow(spec))), "slow"), in_group(fast, "fast"))
 
-    def carry(spec: CellSpec) -> Any:
+    def carry(spec: CellSpec) -> PyTree:
         return ConditionalCarry(slow(spec), spec.size)  # type: ignore[arg-type]
 
     return Cell(conditional, template, carry)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
 from lrpt.matrices import Operator
@@ -75,12 +75,12 @@ def dts_rnn(
     return z, (z, tuple(info))
 
 
-def _layers(spec: CellSpec) -> Any:
+def _layers(spec: CellSpec) -> PyTree:
     first = TransitionLayer(gate_spec(spec, group="0"))
     return first, *(TransitionLayer(state_gate_spec(spec, group=str(i))) for i in range(1, spec.depth))
 
 
-def _layers_with_shortcuts(spec: CellSpec) -> Any:
+def _layers_with_shortcuts(spec: CellSpec) -> PyTree:
     first, *rest = _layers(spec)
     shortcut: Any = MatrixSpec(spec.size, spec.size, "recurrent", "0")
     return first, *(ShortcutLayer(layer.candidate, shortcut) for layer in rest)

@@ -1,9 +1,9 @@
 """The simple recurrent network: no gate, no passthrough."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
 from lrpt.symbols import type_of_input
@@ -35,7 +35,7 @@ def elman(
     return h, (h, ())
 
 
-def _template(spec: CellSpec) -> Any:
+def _template(spec: CellSpec) -> PyTree:
     return ElmanParams(gate_spec(spec))
 
 

@@ -10,10 +10,10 @@ offset of the next window of a sequence. This is not implemented here.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Stream, as_wide_as_the_state, check_width, in_group
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
@@ -108,7 +108,7 @@ def _leave(stream: DepthStream) -> Array:
     return stream.h
 
 
-def _template(spec: CellSpec) -> Any:
+def _template(spec: CellSpec) -> PyTree:
     check_width("grid_lstm", spec)
     return GridLSTMParams(*(in_group(LSTM.template(spec), dimension) for dimension in GridLSTMParams._fields))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jax.nn import sigmoid
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
 from lrpt.matrices import Operator
@@ -106,11 +106,11 @@ def gru_cudnn(
     return _pass_through(u, r, m, h)
 
 
-def _template(spec: CellSpec) -> Any:
+def _template(spec: CellSpec) -> PyTree:
     return GRUParams(gate_spec(spec, spec.carry_bias), gate_spec(spec), gate_spec(spec))
 
 
-def _template_cudnn(spec: CellSpec) -> Any:
+def _template_cudnn(spec: CellSpec) -> PyTree:
     two_biases: Any = (*gate_spec(spec), BiasSpec(spec.size))
     return GRUCuDNNParams(gate_spec(spec, spec.carry_bias), gate_spec(spec), CandidateWithTwoBiases(*two_biases))
 

@@ -1,12 +1,12 @@
 """Highway layers: the passthrough network over depth instead of time. Each layer has its own parameters and sees the state only."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jax.nn import relu, sigmoid
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import CellSpec, StateGate, state_gate_spec
 
@@ -56,7 +56,7 @@ def highway_stack(layers: HighwayParams, x: Float[Array, "*b n"], activation: Ac
     return jax.lax.scan(lambda x, params: (highway(params, x, activation)[0], None), x, layers)[0]
 
 
-def highway_template(size: int, transform_bias: float = -1.0) -> Any:
+def highway_template(size: int, transform_bias: float = -1.0) -> PyTree:
     """Return the template of a layer. The transform bias starts below 0, so that an untrained layer mostly carries its input."""
     spec = CellSpec(size, size)
     return HighwayParams(state_gate_spec(spec), state_gate_spec(spec, transform_bias))

@@ -11,11 +11,11 @@ gate's parameters are flipped.
 """
 
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax.nn import sigmoid
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, as_wide_as_the_state, check_width, gate_spec
 
@@ -166,7 +166,7 @@ def _projected(params: Params, h1: Array, h2: Array, r1: Array, r2: Array) -> tu
 def _cell(step: FunctionType, params: type[Params], sign: int) -> Cell:
     """Return a cell whose update biases are initialized to `sign` times the carry bias."""
 
-    def template(spec: CellSpec) -> Any:
+    def template(spec: CellSpec) -> PyTree:
         check_width(step.__name__, spec)
         return params(*(gate_spec(spec, sign * spec.carry_bias * name.startswith("update")) for name in params._fields))
 

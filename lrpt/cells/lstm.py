@@ -1,10 +1,10 @@
 """Long short-term memory, without peepholes, as the papers on passthrough networks use it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax.nn import sigmoid
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
 from lrpt.symbols import type_of_input
@@ -63,11 +63,11 @@ def lstm(params: LSTMParams, carry: LSTMCarry, x: type_of_input) -> tuple[LSTMCa
     return LSTMCarry(c, h), (h, LSTMInfo(i, f, g, o))
 
 
-def _template(spec: CellSpec) -> Any:
+def _template(spec: CellSpec) -> PyTree:
     return LSTMParams(gate_spec(spec), gate_spec(spec, spec.carry_bias), gate_spec(spec), gate_spec(spec))
 
 
-def _carry(spec: CellSpec) -> Any:
+def _carry(spec: CellSpec) -> PyTree:
     return LSTMCarry(spec.size, spec.size)  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from jax.nn import sigmoid
 from jax.numpy import tanh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
 from lrpt.symbols import type_of_input
@@ -82,14 +82,14 @@ def rhn_uncoupled(
     return s, (s, tuple(info))
 
 
-def _gate(spec: CellSpec, layer: int, bias: float = 0.0) -> Any:
+def _gate(spec: CellSpec, layer: int, bias: float = 0.0) -> PyTree:
     """Return the specification of a gate. A gate of the first layer is one linear map of input and state in the code of chahuja/lru."""
     if layer:
         return state_gate_spec(spec, bias, group=str(layer))
     return gate_spec(spec, bias, group="0", fan_in=spec.input_size + spec.size)
 
 
-def _layers(spec: CellSpec) -> Any:
+def _layers(spec: CellSpec) -> PyTree:
     return tuple(RHNLayer(_gate(spec, i), _gate(spec, i, -spec.carry_bias)) for i in range(spec.depth))
 
 

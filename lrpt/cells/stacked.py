@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Schedule, Stream, in_group
 from lrpt.errors import UsageError
@@ -18,7 +18,7 @@ class StackParams(NamedTuple):
     layers: tuple[Any, ...]
 
 
-def layer_of(template: Any, path: tuple[Any, ...]) -> int | None:
+def layer_of(template: PyTree, path: tuple[Any, ...]) -> int | None:
     """Return the number, from 0, of the layer that the leaf of a template at `path` belongs to. Return None if the cell is no stack."""
     return path[1].idx if isinstance(template, StackParams) else None
 
@@ -43,10 +43,10 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
     if layers < 1:
         raise UsageError(f"a stack of {layers} layers was asked for: it needs at least one")
 
-    def template(spec: CellSpec) -> Any:
+    def template(spec: CellSpec) -> PyTree:
         return StackParams(_layers(cell, spec, layers, shared))
 
-    def carry(spec: CellSpec) -> Any:
+    def carry(spec: CellSpec) -> PyTree:
         return (cell.carry(spec),) * layers
 
     step = _step(cell, layers, shared)
@@ -83,7 +83,7 @@ def _layers(cell: Cell, spec: CellSpec, layers: int, shared: bool) -> tuple[Any,
 def _step(cell: Cell, layers: int, shared: bool) -> Callable[..., tuple[Any, tuple[Array, Any]]]:
     stream = cell.stream or Stream(cell.step, lambda x: x, lambda y: y)
 
-    def step(params: StackParams, carry: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], tuple[Array, tuple[Any, ...]]]:
+    def step(params: StackParams, carry: tuple[Any, ...], x: PyTree) -> tuple[tuple[Any, ...], tuple[Array, tuple[Any, ...]]]:
         state, infos, passed = [], [], stream.enter(x)
         for own, h in zip(params.layers * layers if shared else params.layers, carry, strict=True):
             h, (passed, info) = stream.step(own, h, passed)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import relu
 from jax.typing import DTypeLike
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec
 from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation, as_complex
@@ -130,12 +130,12 @@ def _operators(n: int, phase: float) -> dict[str, Any]:
     }
 
 
-def _template(spec: CellSpec) -> Any:
+def _template(spec: CellSpec) -> PyTree:
     inputs: Any = MatrixSpec(spec.input_size, 2 * spec.size, "input")
     return UnitaryParams(inputs, **_operators(spec.size, math.pi))
 
 
-def _template_without_fourier(spec: CellSpec) -> Any:
+def _template_without_fourier(spec: CellSpec) -> PyTree:
     inputs: Any = MatrixSpec(spec.input_size, spec.size, "input")
     scale: Any = OperatorSpec(Diagonal, (spec.size,), initial=1.0)
     return UnitaryWithoutFourierParams(inputs, inputs, scale=scale, **_operators(spec.size, _glorot(3, spec.size)))

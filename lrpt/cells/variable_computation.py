@@ -39,7 +39,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.nn import sigmoid
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, as_wide_as_the_state, check_width
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
@@ -178,19 +178,19 @@ def _positions(m: Array, n: int) -> Array:
     return jnp.arange(1, n + 1, dtype=_exact(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
 
 
-def _schedule(scheduler: Gate, carry: Any, x: Array, cut: bool = False) -> Array:
+def _schedule(scheduler: Gate, carry: PyTree, x: Array, cut: bool = False) -> Array:
     """Compute m, (batch, 1)."""
     h = _hidden(carry)
     return sigmoid(scheduler(x, lax.stop_gradient(h) if cut else h))
 
 
-def _hidden(carry: Any) -> Array:
+def _hidden(carry: PyTree) -> Array:
     return carry.h if isinstance(carry, LSTMCarry) else carry
 
 
 def _step(
-    name: str, mask: Callable[[Array, int], Array], params: VariableParams, carry: Any, x: Array, cut: bool = False
-) -> tuple[Any, tuple[Array, Any]]:
+    name: str, mask: Callable[[Array, int], Array], params: VariableParams, carry: PyTree, x: Array, cut: bool = False
+) -> tuple[PyTree, tuple[Array, PyTree]]:
     m = _schedule(params.scheduler, carry, x, cut)
     e = mask(m, x.shape[-1])
     carry, gates = _UNITS[name].update(params.unit, carry, x, e)
@@ -272,13 +272,13 @@ def block_step(name: str, rounding: str) -> Callable[..., tuple[Any, tuple[Array
     return partial(_block_step, _UNITS[name].update, rounding)
 
 
-def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array) -> tuple[Any, tuple[Array, VariableInfo]]:
+def _block_step(update: Any, rounding: str, params: Blocks, carry: PyTree, x: Array) -> tuple[PyTree, tuple[Array, VariableInfo]]:
     if math.prod(x.shape[:-1]) != 1:
         raise UsageError(f"a batch of shape {x.shape[:-1]} was given to a step with blocks: each example needs another, take one at a time")
     m = _schedule(params.scheduler, carry, x)
     mask = _hard(rounding, m, x.shape[-1])
 
-    def branch(unit: Any, size: int, carry: Any) -> Any:
+    def branch(unit: Any, size: int, carry: PyTree) -> Any:
         inner, _ = update(unit, jax.tree.map(lambda a: a[..., :size], carry), x[..., :size], mask[..., :size])
         return jax.tree.map(lambda new, old: jnp.concatenate([new, old[..., size:]], axis=-1), inner, carry)
 
@@ -299,7 +299,7 @@ def variable_cell(name: str, epsilon: float = EPSILON, cut: bool = False) -> Cel
         raise UsageError(f"epsilon is {epsilon}: expected a number from 0 to below 0.5")
     unit, step = _UNITS[name].cell, {"vcrnn": vcrnn, "vcgru": vcgru, "vclstm": vclstm}[name]
 
-    def template(spec: CellSpec) -> Any:
+    def template(spec: CellSpec) -> PyTree:
         check_width(name, spec)
         vector: Any = OperatorSpec(Dense, (spec.size, 1))
         scheduler = Gate(vector, vector, BiasSpec(1))  # type: ignore[arg-type]

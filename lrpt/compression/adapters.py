@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.cells.stacked import layer_of
 from lrpt.compression.stored import full_matrices
@@ -25,7 +26,7 @@ from lrpt.specs import name_of, role_of
 Config = TypeVar("Config", bound=RecurrentConfig)
 
 
-def in_full(params: Any, network: Recurrent, frozen: Any = None) -> dict[str, Any]:
+def in_full(params: PyTree, network: Recurrent, frozen: Any = None) -> dict[str, Any]:
     """Multiply out and add up all matrices of a network. Return the parameters of the same function with full matrices, up to rounding.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.compression.stored import specs_of
 from lrpt.errors import UsageError
@@ -31,7 +31,7 @@ moves there. Fractions of 0.1 to 0.3 gave GRUs 128/4 to 128/24 on permuted digit
 
 
 def second_moments(
-    params: Any,
+    params: PyTree,
     network: Recurrent,
     batches: Iterable[tuple[Any, Any]],
     *,
@@ -65,7 +65,9 @@ def second_moments(
     return {name: total / steps + noise * np.trace(total / steps) / len(total) * np.eye(len(total)) for name, total in totals.items()}
 
 
-def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
+def _sums_of_squares(
+    network: Recurrent, params: PyTree, settings: Any, carry: PyTree, inputs: Any, mask: Any
+) -> tuple[Any, dict[str, Array]]:
     """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0.
 
     A matrix that several layers share has the mean over them.
@@ -75,7 +77,7 @@ def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any,
     if carry is None:
         carry = initial_carry(params, network, inputs.shape[0])
 
-    def recording_step(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
+    def recording_step(_: Any, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         seen: dict[str, list[Array]] = {}
 
         def record(i: int, operator: Any, v: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.compression.groups import Factors, MatrixReport, common_rank, fitted, grouped, report_on, tree_of
 from lrpt.compression.moments import Moments
@@ -36,7 +37,7 @@ class Compression(NamedTuple):
 
 
 def compress(
-    params: Any,
+    params: PyTree,
     network: Recurrent,
     *,
     rank: int | None = None,
@@ -129,7 +130,7 @@ def _projected(
     return tree, reports
 
 
-def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str, Any], dict[str, Any], list[MatrixReport]]:
+def _inputs(params: PyTree, network: Recurrent, rank: int | None) -> tuple[dict[str, Any], dict[str, Any], list[MatrixReport]]:
     """Fit the input matrices. Return changes of the cell's parameters and of the configuration, and reports."""
     stored = stored_matrices(params, network, "input")
     if stored and rank is not None:

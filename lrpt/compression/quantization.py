@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int8
+from jaxtyping import Array, Float, Int8, PyTree
 
 from lrpt.errors import UsageError
 
@@ -27,7 +27,7 @@ class Quantized(NamedTuple):
         return jnp.asarray(self.values).astype(jnp.float32) * self.scale
 
 
-def quantize(params: Any) -> Any:
+def quantize(params: PyTree) -> PyTree:
     """Return parameters with each matrix as `Quantized`. Other arrays stay: biases, diagonals, states, blocks of structured matrices.
 
     Raises:
@@ -36,12 +36,12 @@ def quantize(params: Any) -> Any:
     return jax.tree.map(lambda array: _quantized(np.asarray(array)) if np.ndim(array) == 2 else array, params)
 
 
-def dequantize(params: Any) -> Any:
+def dequantize(params: PyTree) -> PyTree:
     """Return parameters in float32, of the tree that `quantize` was given."""
     return jax.tree.map(lambda node: node.dequantized() if _is_quantized(node) else node, params, is_leaf=_is_quantized)
 
 
-def num_bytes(params: Any) -> int:
+def num_bytes(params: PyTree) -> int:
     """Return the bytes of all numbers, scales included."""
     return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(params))
 

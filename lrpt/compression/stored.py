@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from lrpt.matrices import Matrix
 from lrpt.networks.recurrent import Recurrent, cell_params
@@ -20,7 +20,7 @@ class Stored(NamedTuple):
 
 
 def full_matrices(
-    params: Any, network: Recurrent, role: str = "recurrent", frozen: Any = None
+    params: PyTree, network: Recurrent, role: str = "recurrent", frozen: Any = None
 ) -> dict[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]]:
     """Return the specification and the full form of each matrix of a role, by gate. `frozen` is as for `cell_params`."""
     return {name: (spec, full_form(matrix)) for name, (spec, matrix) in stored_matrices(params, network, role, frozen).items()}
@@ -38,7 +38,7 @@ def specs_of(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]
     return {i: (name_of(path, spec), spec) for i, (path, spec) in leaves if isinstance(spec, MatrixSpec) and spec.role == role}
 
 
-def stored_matrices(params: Any, network: Recurrent, role: str, frozen: Any = None) -> dict[str, Stored]:
+def stored_matrices(params: PyTree, network: Recurrent, role: str, frozen: Any = None) -> dict[str, Stored]:
     """Return the matrices of a role by gate."""
     operators = Leaves.of(cell_params(params, network, frozen=frozen)).leaves
     return {name: Stored(spec, operators[i]) for i, (name, spec) in specs_of(network, role).items()}

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.devices import hardware, processes
 from lrpt.devices.compilation import keep_programs
@@ -197,12 +198,12 @@ def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int,
     return jax.pmap(function, axis_name=AXIS, devices=layout.devices, donate_argnums=donate)
 
 
-def place(layout: Layout, trees: Sequence[Any]) -> Any:
+def place(layout: Layout, trees: Sequence[Any]) -> PyTree:
     """Copy one tree for each model to the devices that train the model. The result has a leading axis of devices."""
     return _stack(layout, [tree for tree in trees for _ in layout.own_shards])
 
 
-def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
+def scatter(layout: Layout, trees: Sequence[Any]) -> PyTree:
     """Copy one tree of batch rows for each model to the devices, as `place` does. Each shard gets its own rows."""
     if not jax.tree.leaves(trees):
         return trees[0]
@@ -210,19 +211,19 @@ def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
     return _stack(layout, [jax.tree.map(lambda a, i=i: np.split(np.asarray(a), layout.shards)[i], tree) for tree in trees for i in parts])
 
 
-def gather(layout: Layout, tree: Any) -> list[Any]:
+def gather(layout: Layout, tree: PyTree) -> list[Any]:
     """Return the trees that `scatter` split, as host arrays. Every process gets all rows."""
     if layout.processes == 1 or not jax.tree.leaves(tree):
         return _unstack(layout, tree, np.concatenate)
     return [jax.tree.map(lambda a: np.concatenate(a[0]), jax.device_get(_all_shards(layout)(tree)))]
 
 
-def fetch(layout: Layout, tree: Any) -> list[Any]:
+def fetch(layout: Layout, tree: PyTree) -> list[Any]:
     """Return one tree of host arrays for each model, the inverse of `place`. Wait until the arrays are computed."""
     return _unstack(layout, tree, lambda shards: np.asarray(shards[0]))
 
 
-def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
+def _stack(layout: Layout, trees: Sequence[Any]) -> PyTree:
     """Stack one tree for each model or shard, and copy them to the devices, with a leading axis of devices.
 
     Arrays are stacked on the host. Stacking on a device would compile two small programs for each shape, which takes a second in all.
@@ -230,14 +231,14 @@ def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
     return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, _stacked(leaves)), *trees))
 
 
-def _stacked(leaves: Sequence[Any]) -> Any:
+def _stacked(leaves: Sequence[Any]) -> PyTree:
     """Stack arrays on the host. PRNG keys have no form there and stay on their device."""
     if isinstance(leaves[0], jax.Array) and jnp.issubdtype(leaves[0].dtype, jax.dtypes.extended):
         return jnp.stack(leaves)
     return np.stack(jax.device_get(leaves))
 
 
-def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]:
+def _unstack(layout: Layout, tree: PyTree, join: Callable[[Any], Any]) -> list[Any]:
     """Return one tree of host arrays for each model. `join` combines the arrays of its shards."""
     host, own = jax.device_get(tree), len(layout.own_shards)
     if layout.stacked > 1:
@@ -245,7 +246,7 @@ def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]
     return [jax.tree.map(lambda a, i=i: join(a[i * own : (i + 1) * own]), host) for i in range(layout.models)]
 
 
-def _by_device(layout: Layout, rows: Any) -> Any:
+def _by_device(layout: Layout, rows: Any) -> PyTree:
     """Reshape (models or shards, ...) to (devices, ...), or to (devices, stacked, ...) if models are stacked."""
     return rows if layout.stacked == 1 else rows.reshape((-1, layout.stacked, *rows.shape[1:]))
 

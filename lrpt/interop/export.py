@@ -16,7 +16,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import export
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from lrpt.compression.quantization import dequantize
 from lrpt.errors import UsageError
@@ -35,7 +35,7 @@ def portable(model: Any) -> nn.Module:
 
 def sequence(
     model: nn.Module,
-    variables: Any,
+    variables: PyTree,
     step: Sequence[int],
     dtype: str,
     *,
@@ -65,7 +65,7 @@ def sequence(
 
 def one_step(
     model: nn.Module,
-    variables: Any,
+    variables: PyTree,
     step: Sequence[int],
     dtype: str,
     *,
@@ -93,7 +93,7 @@ def one_step(
         raise UsageError(f"{type(model).__name__} has no attribute 'reads': give reads='last' or reads='all', as it predicts")
     network = portable(model)
 
-    def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
+    def advance(x: Array, start: Start | None) -> tuple[Array, PyTree]:
         return network.apply(dequantize(variables), scaling.standardize(x)[:, None], None, start, method="advance")
 
     x = jax.ShapeDtypeStruct((rows, *step), dtype)

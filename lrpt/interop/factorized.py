@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.cells import LSTMCarry
 from lrpt.errors import UsageError
@@ -55,7 +56,7 @@ def of_layers(
     return {"config": np.array(json.dumps(config)), **named}
 
 
-def of_model(params: Any, config: ModelConfig, input_size: int, reads: str, scaling: Scaling = UNSCALED) -> Network:
+def of_model(params: PyTree, config: ModelConfig, input_size: int, reads: str, scaling: Scaling = UNSCALED) -> Network:
     """Return the arrays of a `SequenceModel` with these parameters, for inputs and predictions in the units of the data.
 
     Raises:

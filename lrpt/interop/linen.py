@@ -15,7 +15,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
@@ -91,7 +91,7 @@ class Cell(nn.RNNCellBase):
         return self.spec(self.network.input_size(given)) if self.network.input_size else given
 
     @nn.nowrap
-    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
+    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> PyTree:
         """Return a state of zeros for inputs of one step, (*batch, features). The key is not used.
 
         The state is as precise as the parameters, and at least float32, because inputs may be more precise than parameters. If both are
@@ -103,7 +103,7 @@ class Cell(nn.RNNCellBase):
         return zero_carry(self.network, self.bound_spec(input_shape), batch, jnp.result_type(jnp.float32, *(params or [jnp.zeros(())])))
 
     @nn.compact
-    def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Array]:
+    def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Array]:
         """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once."""
         inputs = self._checked(inputs)
         given = inputs.shape[-1] if self.symbols is None else self.symbols
@@ -130,7 +130,7 @@ class Cell(nn.RNNCellBase):
         check_symbols(inputs, self.symbols)
         return inputs
 
-    def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
+    def __call__(self, carry: PyTree, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Float[Array, "*b n"]]:
         """Return (new state, output) of one step, as precise as the most precise of state, inputs and parameters.
 
         Raises:
@@ -169,7 +169,7 @@ class RNN(nn.Module):
         self,
         inputs: Float[Array, "..."] | Int[Array, "..."],
         *,
-        initial_carry: Any = None,
+        initial_carry: PyTree = None,
         init_key: Any = None,
         seq_lengths: Int[Array, "*batch"] | None = None,
         return_carry: bool | None = None,

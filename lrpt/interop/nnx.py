@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.interop import linen
@@ -85,7 +85,7 @@ class Cell(nnx.RNNCellBase):
     def num_feature_axes(self) -> int:
         return self.module.num_feature_axes
 
-    def initialize_carry(self, input_shape: tuple[int, ...], rngs: Any = None, carry_init: Any = None) -> Any:
+    def initialize_carry(self, input_shape: tuple[int, ...], rngs: Any = None, carry_init: PyTree = None) -> PyTree:
         """Return a state of zeros for inputs of one step, (*batch, features). The other arguments are not used."""
         return self.module.apply(self.variables(), None, input_shape, method="initialize_carry")
 
@@ -100,7 +100,7 @@ class Cell(nnx.RNNCellBase):
         params = {name: _arrays(getattr(self, name)) for name in self.names}
         return {"params": params, "settings": _arrays(self.settings), FROZEN: _arrays(self.frozen)}
 
-    def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
+    def __call__(self, carry: PyTree, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Float[Array, "*b n"]]:
         """Return (new state, output) of one step."""
         self.check_width(inputs)
         return self.module.apply(self.variables(), carry, inputs)  # type: ignore[return-value]
@@ -140,7 +140,7 @@ class RNN(nnx.Module):
         self,
         inputs: Float[Array, "..."] | Int[Array, "..."],
         *,
-        initial_carry: Any = None,
+        initial_carry: PyTree = None,
         seq_lengths: Int[Array, "*batch"] | None = None,
         return_carry: bool | None = None,
         time_major: bool | None = None,
@@ -167,9 +167,9 @@ class RNN(nnx.Module):
         )
 
 
-def _variables(kind: type[nnx.Variable], tree: Any) -> Any:
+def _variables(kind: type[nnx.Variable], tree: PyTree) -> PyTree:
     return {name: _variables(kind, part) for name, part in tree.items()} if isinstance(tree, dict) else kind(tree)
 
 
-def _arrays(tree: Any) -> Any:
+def _arrays(tree: PyTree) -> PyTree:
     return {name: _arrays(part) for name, part in tree.items()} if hasattr(tree, "items") else tree[...]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
@@ -162,7 +162,7 @@ def bound(cells: Cells) -> tuple[str, dict[str, Any]]:
     return cell, {name: cell_params(params, network) for name, (params, network) in cells.items()}
 
 
-def bound_layers(params: Any, network: Recurrent) -> tuple[str, dict[str, Any]]:
+def bound_layers(params: PyTree, network: Recurrent) -> tuple[str, dict[str, Any]]:
     """Return the name of the cell, and the parameters of its step for each layer of a network, by PyTorch's suffix."""
     found, config = cell_params(params, network), network.config
     layers = found.layers * (config.layers if config.shared_layers else 1) if isinstance(found, StackParams) else (found,)

@@ -12,7 +12,7 @@ import numpy as np
 from flax.linen.recurrent import flip_sequences
 from jax.core import Tracer
 from jax.typing import DTypeLike
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from lrpt.cells import Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
@@ -57,7 +57,7 @@ def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...], dtype: DTypeL
     return jax.tree.map(lambda width: jnp.zeros((*batch, width), dtype), cell.carry(spec))
 
 
-def as_own(carry: Any, own: Any) -> Any:
+def as_own(carry: PyTree, own: Any) -> Any:
     """Return a carry in the structure of `own`: Flax gives the state of an LSTM as a tuple (c, h), this library as an `LSTMCarry`.
 
     Names decide where an array of a dict goes, because JAX sorts the layers of a restored stack as '0', '1', '10', '2'. Without names, the
@@ -73,7 +73,7 @@ def as_own(carry: Any, own: Any) -> Any:
     return named if jax.tree.structure(named) == structure else jax.tree.unflatten(structure, jax.tree.leaves(carry))
 
 
-def check_carry(carry: Any, widths: Any, batch: tuple[int, ...]) -> None:
+def check_carry(carry: PyTree, widths: Any, batch: tuple[int, ...]) -> None:
     """Raise a UsageError unless the arrays of a state of the cell's structure have the given widths, and a row for each input."""
     for leaf, width in zip(jax.tree.leaves(carry), jax.tree.leaves(widths), strict=True):
         if jnp.shape(leaf) != (*batch, width):
@@ -119,15 +119,15 @@ class Order:
 
 def run(
     step: Step,
-    params: Any,
-    carry: Any,
+    params: PyTree,
+    carry: PyTree,
     inputs: Array,
     order: Order,
     lengths: Int[Array, "*batch"] | None = None,
     *,
     loop: SequenceLoopConfig,
     with_carry: bool = True,
-) -> tuple[Any, Array]:
+) -> tuple[PyTree, Array]:
     """Run a cell over sequences, as `flax.linen.RNN` does.
 
     Outputs behind the end of a sequence are computed from the padding there, as in Flax.
@@ -166,8 +166,8 @@ def run(
 
 
 def _in_order(
-    step: Step, order: Order, loop: SequenceLoopConfig, with_carry: bool, params: Any, carry: Any, xs: Array, lengths: Array | None
-) -> tuple[Any, Array]:
+    step: Step, order: Order, loop: SequenceLoopConfig, with_carry: bool, params: PyTree, carry: PyTree, xs: Array, lengths: Array | None
+) -> tuple[PyTree, Array]:
     """Run a cell over time-major sequences of one batch axis. Outputs of reversed sequences are in the order of the inputs if asked for."""
     xs = _flipped(xs, lengths) if order.reverse else xs
     carry, ys = _recur(step, params, carry, xs, lengths if with_carry else None, loop)
@@ -193,7 +193,7 @@ def _check_lengths(lengths: Any, steps: int) -> None:
             raise UsageError(f"seq_lengths contain {length}, and the sequences have {steps} steps: give integers from 0 to {steps}")
 
 
-def _recur(step: Step, params: Any, carry: Any, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[Any, Array]:
+def _recur(step: Step, params: PyTree, carry: PyTree, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[PyTree, Array]:
     if loop.kind != KERNEL:
         params = materialized(params, loop.materialize, xs.shape[0] * xs.shape[1])
     recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning(1)}
@@ -212,7 +212,7 @@ def _last(lengths: Array, first: Array, carries: Array) -> Array:
 
 
 def _with_carries(step: Step) -> Callable[..., Any]:
-    def body(params: Any, carry: Any, x: Any) -> Any:
+    def body(params: PyTree, carry: PyTree, x: PyTree) -> Any:
         carry, (y, info) = step(params, carry, x)
         return carry, ((y, carry), info)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from flax import serialization
 from jax import export
+from jaxtyping import PyTree
 
 from lrpt import cells, matrices
 from lrpt.errors import UsageError
@@ -50,7 +51,7 @@ def _to_state_dict(matrix: Any) -> dict[str, Any]:
     return {name: serialization.to_state_dict(getattr(matrix, name)) for name in stored_fields(matrix)}
 
 
-def _from_state_dict(matrix: Any, state: Any) -> Any:
+def _from_state_dict(matrix: Any, state: PyTree) -> Any:
     """Return a matrix like the target, with the arrays of a state dict.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_at_least
@@ -129,7 +129,7 @@ class ConditionalNetwork(nn.Module):
     @nn.compact
     def advance(
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
-    ) -> tuple[Float[Array, "b t v"], Any]:
+    ) -> tuple[Float[Array, "b t v"], PyTree]:
         """Return (predictions, the states after the last step). `start` has the final states of an earlier sequence.
 
         Raises:
@@ -153,7 +153,7 @@ class ConditionalNetwork(nn.Module):
         check_rows(rows)
         return self._zeros(rows, self.variables["params"]["cell"])
 
-    def _zeros(self, rows: int, params: Any) -> Any:
+    def _zeros(self, rows: int, params: PyTree) -> Any:
         zeros = jax.tree.map(lambda width: jnp.zeros((rows, width)), self.cell.carry(self.spec))
         return in_precision_of(jax.tree.leaves(params), zeros)
 

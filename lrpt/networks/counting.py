@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
+from jaxtyping import PyTree
 
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_NORMS, num_params
@@ -116,7 +117,7 @@ def _input_gates(config: ModelConfig | ConditionalConfig, input_size: int, outpu
     return {name_of(path, spec) for path, spec in leaves if isinstance(spec, MatrixSpec) and spec.role == "input"}
 
 
-def _by_purpose(params: Any, network: nn.Module, gates: Set[str]) -> dict[str, int]:
+def _by_purpose(params: PyTree, network: nn.Module, gates: Set[str]) -> dict[str, int]:
     recurrent = params.get("recurrent", params)  # a conditional network has its cell at the top
     cell = recurrent["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, norms)] for role, norms in ROW_NORMS.items()}

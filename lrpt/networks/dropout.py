@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError, check_shares
@@ -127,7 +127,7 @@ def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t
     return jnp.take_along_axis(by_type, symbols.T, axis=1, mode="fill", fill_value=0).T
 
 
-def biases_with_inputs(params: Any) -> Any:
+def biases_with_inputs(params: PyTree) -> Any:
     """Move the bias of each gate into the operator that is applied to the input.
 
     Raises:
@@ -144,7 +144,7 @@ def biases_with_inputs(params: Any) -> Any:
     return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate | StateGate) or is_operator(node))
 
 
-def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:
+def mask_role(template: PyTree, params: PyTree, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:
     """Return the parameters with a mask before each matrix of a role.
 
     Args:

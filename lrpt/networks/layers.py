@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.cells.stacked import layer_of
 from lrpt.specs import paths_by_name
@@ -13,12 +13,12 @@ from lrpt.specs import paths_by_name
 class Layered(Protocol):
     """A network that can sort its parameters by layer."""
 
-    def by_layer(self, params: Any) -> dict[int, list[Array]]:
+    def by_layer(self, params: PyTree) -> dict[int, list[Array]]:
         """Return the arrays of each layer, by its number from 0, of a tree like the network's parameters, such as gradients."""
         ...
 
 
-def split_by_layer(template: Any, stored: Any) -> dict[int, list[Array]]:
+def split_by_layer(template: PyTree, stored: Any) -> dict[int, list[Array]]:
     """Return the arrays of each layer of a stack by the layer's number; an empty dict for a cell that is no stack.
 
     Args:

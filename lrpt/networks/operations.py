@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells import VariableParams
 from lrpt.errors import check_choice
@@ -47,7 +47,7 @@ def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> fl
     return PAPER_FACTORS[cell] * size * math.sqrt(np.mean(np.square(np.asarray(proportions, np.float64))))
 
 
-def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
+def multiplications(params: PyTree, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
     """Count the multiplications of one step inside its matrices, for each proportion.
 
     A unit with variable computation uses the first m n rows and columns of its matrices, but its scheduler in full. Inputs count as
@@ -63,20 +63,20 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
     return _of_operators(units, m) + _of_operators(schedulers, np.ones_like(m))
 
 
-def are_countable(params: Any) -> bool:
+def are_countable(params: PyTree) -> bool:
     """Return whether all operators of a cell know their multiplications, which `multiplications` needs."""
     operators = jax.tree.leaves(_units_and_schedulers(params), is_leaf=is_operator)
     return all(hasattr(operator, "work") for operator in operators)
 
 
-def _units_and_schedulers(params: Any) -> tuple[Any, Any]:
+def _units_and_schedulers(params: PyTree) -> tuple[PyTree, PyTree]:
     """Split the parameters of a cell. Without variable computation, all of them count as a unit."""
     nodes = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, VariableParams))
     variable = [node for node in nodes if isinstance(node, VariableParams)]
     return ([node.unit for node in variable], [node.scheduler for node in variable]) if variable else (params, [])
 
 
-def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
+def mean_multiplications(params: PyTree, mean: float, mean_square: float) -> float:
     """Compute the mean of `multiplications` over steps, given only the means of m and of m^2."""
     none, half, full = multiplications(params, np.array([0.0, 0.5, 1.0]))
     # Every count is none + a m + b m^2.
@@ -89,7 +89,7 @@ def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
     return math.sqrt(np.mean(per_step) / 2)
 
 
-def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
+def _of_operators(params: PyTree, m: np.ndarray) -> np.ndarray:
     operators = jax.tree.leaves(params, is_leaf=is_operator)
     return sum((_count(operator, m) for operator in operators), np.zeros_like(m))
 

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax.traverse_util import unflatten_dict
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.matrices.rows import by_row
@@ -52,7 +52,7 @@ class Start(NamedTuple):
         return jax.tree.map(chosen, initial, carry)
 
 
-def _about_shapes(carry: Any, initial: Any) -> str:
+def _about_shapes(carry: PyTree, initial: Any) -> str:
     """Return the message for a state of other shapes than the network's own: that its number of rows differs, or all shapes."""
     given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
     pairs = [*zip(map(jnp.shape, jax.tree.leaves(carry)), map(jnp.shape, jax.tree.leaves(initial)), strict=False)]
@@ -82,7 +82,7 @@ def check_rows(rows: object) -> None:
         raise UsageError(f"rows is {given}: expected the number of sequences, an integer, 1 or more")
 
 
-def as_stored(state: Any) -> Any:
+def as_stored(state: PyTree) -> Any:
     """Return a state as parameters store it: nested dicts of arrays, by the names of fields and the numbers of entries of tuples.
 
     The path of such an array consists of strings, as functions of Flax and optax expect. A state that is one array stays an array.
@@ -114,13 +114,13 @@ def as_state_if_named_alike(row: Any, own: Any) -> Any:
         return row
 
 
-def _by_names(state: Any) -> dict[tuple[str, ...], Any]:
+def _by_names(state: PyTree) -> dict[tuple[str, ...], Any]:
     """Return the arrays of a state by the keys of their paths as strings, in the order of the tree."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {tuple(jax.tree_util.keystr((key,), simple=True) for key in path): leaf for path, leaf in leaves}
 
 
-def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:
+def in_precision_of(arrays: Sequence[Array | complex], state: PyTree) -> Any:
     """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more.
 
     Python numbers among `arrays`, which a matrix of a user's may hold, have no data type of their own.

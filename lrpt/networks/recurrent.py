@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked, title_of
 from lrpt.errors import UsageError, check_at_least, check_integers
@@ -105,7 +105,7 @@ class RecurrentConfig(NetworkDefaults):
     def input_matrices(self) -> MatrixConfig:
         return replace(self.recurrent_matrices, **asdict(self.inputs))
 
-    def owner(self, template: Any, name: str | None = None) -> Parameters:
+    def owner(self, template: PyTree, name: str | None = None) -> Parameters:
         """Return the module that owns the parameters of a cell's template."""
         return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
 
@@ -154,7 +154,7 @@ class Recurrent(nn.Module):
     @nn.compact
     def __call__(
         self,
-        xs: Any,
+        xs: PyTree,
         mask: Bool[Array, "t b"] | None = None,
         start: Start | None = None,
         *,
@@ -162,7 +162,7 @@ class Recurrent(nn.Module):
         outputs: Any = "all",
         step: Step | None = None,
         readout: Operator | None = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[PyTree, PyTree]:
         """Run over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Return the result of `recur`.
 
         `step` replaces the step of the cell; it takes the same parameters. `readout` is applied to the outputs.
@@ -183,7 +183,7 @@ class Recurrent(nn.Module):
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
 
-    def _masked(self, template: Any, params: Any, rows: int) -> Any:
+    def _masked(self, template: PyTree, params: PyTree, rows: int) -> Any:
         """Return the parameters with dropout masks of this sequence before the matrices."""
         drawn: dict[Any, Array] = {}
         config, deep = self.config.dropout, self.cell.deep
@@ -219,7 +219,7 @@ class Recurrent(nn.Module):
         return as_stored(treedef.unflatten(drawn))
 
 
-def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
+def cell_params(params: PyTree, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
     """Return the parameters for the step of the network's cell.
 
     Args:
@@ -239,13 +239,13 @@ def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: A
     return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
 
 
-def initial_row(params: Any, network: Recurrent) -> Any:
+def initial_row(params: PyTree, network: Recurrent) -> Any:
     """Return the state before the first step of one sequence, in the structure of the cell's own: from the same parameters, or zeros."""
     zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
     return as_state(params.get("initial_state", zeros), zeros)
 
 
-def initial_carry(params: Any, network: Recurrent, rows: int, settings: Any = None, frozen: Any = None) -> Any:
+def initial_carry(params: PyTree, network: Recurrent, rows: int, settings: Any = None, frozen: Any = None) -> Any:
     """Return the state before the first step of `rows` sequences, in the type of the same collections as those of `cell_params`."""
     return _in_rows(initial_row(params, network), rows, jax.tree.leaves((params, settings, frozen)))
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, Integer
+from jaxtyping import Array, Bool, Float, Int, Integer, PyTree
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.matrices.precision import at_least_single
@@ -21,7 +21,7 @@ COLD = 1e-6
 
 def sample(
     model: nn.Module,
-    variables: Any,
+    variables: PyTree,
     prompt: Integer[Array, " p"] | Integer[np.ndarray, " p"],
     length: int,
     key: Array,

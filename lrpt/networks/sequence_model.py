@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
@@ -152,7 +152,7 @@ class SequenceModel(nn.Module):
                 f"change --model.embeddings.width"
             )
 
-    def by_layer(self, params: Any) -> dict[int, list[Array]]:
+    def by_layer(self, params: PyTree) -> dict[int, list[Array]]:
         """Return the arrays of each layer of a tree like the parameters, by the layer's number from 0."""
         spec = self.config.cell_spec(self.config.embedding_width or self.input_size)
         return split_by_layer(self.config.stacked_cell.template(spec), params["recurrent"]["cell"])
@@ -176,7 +176,7 @@ class SequenceModel(nn.Module):
         start: Start | None = None,
         *,
         train: bool = False,
-    ) -> tuple[Float[Array, "b *t o"], Any]:
+    ) -> tuple[Float[Array, "b *t o"], PyTree]:
         """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence.
 
         Without it, the sequence begins with the state that `initial_carry` returns. Predictions at steps that do not count have no meaning.
@@ -223,7 +223,7 @@ class SequenceModel(nn.Module):
         if mask is not None and mask.shape != inputs.shape[:2]:
             raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")
 
-    def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
+    def run(self, xs: PyTree, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[PyTree, Array]:
         """Return (the state after the last step, time-major predictions). `xs` are the embedded, time-major `inputs`."""
         return self.recurrent(xs, mask, start, train=train, outputs=self.reads, readout=self.reading(inputs.shape[0], train))
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
@@ -168,7 +168,7 @@ class VariableConfig(ModelConfig):
         layer = self.layer_cell if evaluation == "soft" else replace(self.layer_cell, step=hard_step(self.cell, self.mask.rounding))
         network = self.stack_cell(layer)
 
-        def step(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Array, Schedule]]:
+        def step(params: PyTree, carry: PyTree, x: PyTree) -> tuple[PyTree, tuple[Array, Schedule]]:
             carry, (y, info) = network.step(params, carry, x)
             return carry, (y, network.schedule(info))  # type: ignore[misc]
 
@@ -272,7 +272,7 @@ class VariableModel(SequenceModel):
 
     config: VariableConfig  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
+    def run(self, xs: PyTree, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[PyTree, Array]:
         config = self.config
         if not config.has_scheduler:
             return super().run(xs, mask, start, inputs, train)
@@ -287,8 +287,8 @@ class VariableModel(SequenceModel):
         return carry, predictions
 
     def passes(
-        self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, mode: str, train: bool
-    ) -> tuple[Any, Float[Array, "*t b o"], Schedule]:
+        self, xs: PyTree, mask: Bool[Array, "t b"] | None, start: Start | None, mode: str, train: bool
+    ) -> tuple[PyTree, Float[Array, "*t b o"], Schedule]:
         """Return (last state, time-major predictions, schedule of every step) with a soft or a hard mask."""
         step, readout = self.config.scheduled(mode).step, self.reading(jax.tree.leaves(xs)[0].shape[1], train)
         whole = readout if self.reads == "all" else None
@@ -297,7 +297,7 @@ class VariableModel(SequenceModel):
 
     def schedule(
         self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None
-    ) -> tuple[Any, Float[Array, "b t k"]]:
+    ) -> tuple[PyTree, Float[Array, "b t k"]]:
         """Return (the state after the last step, m of every step and layer) in evaluation."""
         xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
         carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.mask.evaluation, train=False)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.matrices import ROW_AXIS, ROW_NORMS
 from lrpt.matrices.precision import at_least_single
@@ -84,7 +84,7 @@ def _or_shrink(
         del params
         return ShrinkState(jnp.zeros((), jnp.int32))
 
-    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
+    def update(updates: optax.Updates, state: PyTree, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
         theta = _required(params, name)
         finite, clipped = clip(updates)  # in float32 if a traced hyperparameter is, whatever the type of the gradient
         updates = jax.tree.map(lambda g, new, p: jnp.where(finite, new, shrink * p).astype(g.dtype), updates, clipped, theta)
@@ -99,7 +99,7 @@ def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
     return jnp.asarray(sum(counts)) if counts else None
 
 
-def by_part(tree: Any) -> dict[str, list[Array]]:
+def by_part(tree: PyTree) -> dict[str, list[Array]]:
     """Return the leaves of parameters or of a gradient by part: 'scheduler', if there is one, and 'rest'."""
     parts: dict[str, list[Array]] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
@@ -197,7 +197,7 @@ def project_rows(max_norm: Scalar = 10.0, axes: Axes | None = None) -> optax.Gra
             )
         return optax.EmptyState()
 
-    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
+    def update(updates: optax.Updates, state: PyTree, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         def project(path: Any, step: Array, theta: Array) -> Array:
             excess = _excess(_names(path), theta + step, max_norm, axes)
             return step if excess is None else jnp.where(excess > 1, (theta + step) / jnp.maximum(excess, 1) - theta, step)
@@ -217,7 +217,7 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
     """
     _check_share("share", share)
 
-    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
+    def update(updates: optax.Updates, state: PyTree, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         theta = _required(params, "shrink_after")
         return jax.tree.map(lambda step, p: step - share * (p + step), updates, theta), state
 

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt import matrices
 from lrpt.errors import UsageError
@@ -63,7 +63,7 @@ def _each(draw: Any, key: Array, leading: tuple[int, ...]) -> Array:
     return draw(key)
 
 
-def _stacked(draw: Any, length: int) -> Any:
+def _stacked(draw: Any, length: int) -> PyTree:
     return lambda key: jax.vmap(draw)(jax.random.split(key, length))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
@@ -29,7 +29,7 @@ class Flat:
     structure: Any
 
     @classmethod
-    def of(cls, template: Any) -> "Flat":
+    def of(cls, template: PyTree) -> "Flat":
         """Return a template without its containers, which may be so already."""
         if isinstance(template, Flat):
             return template

@@ -5,13 +5,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from lrpt.errors import UsageError
 from lrpt.recurrence.leaves import Intercepted
 from lrpt.recurrence.loops import in_words
 
 
-def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str) -> None:
+def check_arguments(step: Any, carry: PyTree, xs: PyTree, mask: Any, outputs: str) -> None:
     """Check the arguments of `recur`.
 
     Raises:
@@ -44,7 +45,7 @@ def _check_steps(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outp
         raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
 
 
-def _check_rows(carry: Any, xs: Any) -> None:
+def _check_rows(carry: PyTree, xs: PyTree) -> None:
     """Raise a UsageError if the carry has other rows than the inputs. A single sequence without an axis of rows passes."""
     for x in map(jnp.shape, jax.tree.leaves(xs)):
         for h in map(jnp.shape, jax.tree.leaves(carry)):
@@ -77,7 +78,7 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     may be the cell's own: they get a note.
     """
 
-    def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
+    def checked(params: PyTree, carry: PyTree, x: PyTree) -> tuple[Any, tuple[Any, Any]]:
         try:
             result = step(params, carry, x)
         except UsageError as error:
@@ -105,7 +106,7 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _where(carry: Any, x: Any) -> str:
+def _where(carry: PyTree, x: PyTree) -> str:
     return f"in a step with the carry {_described(carry)} and the input {_described(x)}"
 
 
@@ -119,7 +120,7 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2
 
 
-def _check_carry(before: Any, after: Any, x: Any) -> None:
+def _check_carry(before: PyTree, after: PyTree, x: PyTree) -> None:
     pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=False)
     if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
         raise UsageError(
@@ -128,7 +129,7 @@ def _check_carry(before: Any, after: Any, x: Any) -> None:
         )
 
 
-def _integers(carry: Any) -> str:
+def _integers(carry: PyTree) -> str:
     """Return a hint if all arrays of the carry hold integers, as zeros of a wrong type do. Scalars may be counters."""
     types = {jnp.result_type(leaf) for leaf in jax.tree.leaves(carry) if jnp.ndim(leaf)}
     if not types or not all(jnp.issubdtype(kind, jnp.integer) for kind in types):
@@ -136,12 +137,12 @@ def _integers(carry: Any) -> str:
     return f"; the carry is {', '.join(sorted(map(str, types)))}: give floats"
 
 
-def _same(old: Any, new: Any) -> bool:
+def _same(old: PyTree, new: PyTree) -> bool:
     """Return whether two leaves have one shape and type. `lax.scan` casts numbers whose type is not fixed."""
     weak = getattr(old, "weak_type", not hasattr(old, "dtype"))
     return jnp.shape(old) == jnp.shape(new) and (weak or jnp.result_type(old) == jnp.result_type(new))
 
 
-def _described(tree: Any) -> str:
+def _described(tree: PyTree) -> str:
     """Return types and shapes of the leaves of a tree: 'float32 (4, 8)'."""
     return ", ".join(f"{jnp.result_type(leaf)} {jnp.shape(leaf)}" for leaf in jax.tree.leaves(tree)) or "None"

@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
@@ -57,7 +57,7 @@ class ChunkPlan(NamedTuple):
     tuning: Tuning
 
 
-def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
+def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
     By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 1 to 64 steps, and the state before
@@ -114,7 +114,7 @@ def supported() -> bool:
     return True
 
 
-def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> ChunkPlan:
+def _plan(steps: Any, calls: Calls, carry: PyTree, weights: int, tuning: Tuning) -> ChunkPlan:
     """Return the choices for a sequence."""
     if not is_known(steps):
         return ChunkPlan(1, True, tuning)  # chunks of one step are the only ones that divide every sequence
@@ -149,14 +149,14 @@ def near_divisor(steps: int, longest: int) -> int:
     return divisors[-1] if divisors else longest
 
 
-def keeps_all(steps: int, kept: Any, tuning: Tuning) -> bool:
+def keeps_all(steps: int, kept: PyTree, tuning: Tuning) -> bool:
     """Return whether to store the state before every step, not only before every chunk."""
     if tuning.store != "auto":
         return tuning.store == "all"
     return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept)) <= STORED_BYTES
 
 
-def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any]:
+def _run(step: Step, calls: Calls, params: PyTree, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree]:
     """Run `lax.scan` with the reverse mode of this module."""
     arrays, build = distinct(params)
 
@@ -164,11 +164,11 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Chunk
         return replayed(step, calls, calls.operators(arrays), arrays, build(arrays))
 
     @jax.custom_vjp
-    def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+    def run(arrays: PyTree, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
         body = bound(told_apart(arrays))
         return scan(lambda carry, x: body(carry, x)[0], carry, xs, plan.tuning)
 
-    def forward(*perturbed: Any) -> tuple[Any, Any]:
+    def forward(*perturbed: PyTree) -> tuple[PyTree, PyTree]:
         arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
         arrays = told_apart(arrays)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
@@ -177,7 +177,7 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Chunk
         last, ys, before = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
         return (last, ys), (arrays, before, xs, Static((wants_x, frozen)))
 
-    def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
+    def backward(saved: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree]:
         arrays, before, xs, static = saved
         linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), *static.value)
         return _backward(linear, before, xs, cotangents, plan)
@@ -186,10 +186,10 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Chunk
     return run(arrays, carry, xs)
 
 
-def _with_steps(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
+def _with_steps(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
     """Return (last carry, ys, (the state before each step, the stored outputs of each step))."""
 
-    def body(before: Any, x: Any) -> tuple[Any, Any]:
+    def body(before: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         (after, y), kept = bound(before, x)
         return after, ((before, kept), y)
 
@@ -197,10 +197,10 @@ def _with_steps(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, 
     return last, ys, before
 
 
-def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
+def _with_boundaries(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
     """Return (last carry, ys, (the state before each chunk, nothing))."""
 
-    def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
+    def chunk(before: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
         after, ys = scan(lambda carry, x: bound(carry, x)[0], before, xs, plan.tuning)
         return after, ((jax.tree.map(lambda a: a[None], before), []), ys)
 
@@ -208,7 +208,7 @@ def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[
     return last, ys, before
 
 
-def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
+def _backward(linear: LinearStep, before: PyTree, xs: PyTree, cotangents: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(jnp.zeros_like, linear.calls.kept_outputs())
     fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
@@ -228,7 +228,7 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, plan: C
     return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
 
 
-def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[Any, Any]:
+def _step(linear: LinearStep, fixed: list[Any], state: PyTree, step: Any) -> tuple[PyTree, PyTree]:
     """Walk back through one step, with its weight gradients, as `_chunk` does through several."""
     (carry, kept), x, d_y = step
     d_after, (matrices, raw) = state
@@ -238,7 +238,7 @@ def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[
     return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, state: Any, sequence: Any) -> tuple[Any, Any]:
+def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, state: PyTree, sequence: PyTree) -> tuple[PyTree, PyTree]:
     """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((before it, gradients), d x)."""
     before, xs, d_ys = sequence
     if not plan.all_steps:
@@ -249,7 +249,7 @@ def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, state: Any, se
     one, d_y = jax.eval_shape(_first, (varying, d_ys))
     equal = linear.equal_cotangents(one, fixed, (d_after, d_y))  # the scan stores each cotangent once
 
-    def body(state: Any, step: Any) -> tuple[Any, Any]:
+    def body(state: PyTree, step: Any) -> tuple[PyTree, PyTree]:
         d_after, raw = state
         residuals, d_y = step
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
@@ -265,5 +265,5 @@ def _as_array(leaf: Any) -> Any:
     return leaf if isinstance(leaf, jax.Array | np.ndarray) else jnp.asarray(leaf)
 
 
-def _first(xs: Any) -> Any:
+def _first(xs: PyTree) -> Any:
     return jax.tree.map(lambda a: a[0], xs)

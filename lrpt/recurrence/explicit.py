@@ -10,11 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, auto_axes
+from jaxtyping import PyTree
 
 from lrpt.recurrence.leaves import distinct
 
 
-def with_auto_axes(run: Callable[..., tuple[Any, Any]], params: Any, carry: Any, xs: Any, mask: Any, *, time: bool) -> tuple[Any, Any]:
+def with_auto_axes(
+    run: Callable[..., tuple[Any, Any]], params: PyTree, carry: PyTree, xs: PyTree, mask: Any, *, time: bool
+) -> tuple[PyTree, PyTree]:
     """Call `run(params, carry, xs, mask)`. If an argument is sharded over explicit axes, the function sees them as Auto.
 
     Args:
@@ -35,7 +38,7 @@ def with_auto_axes(run: Callable[..., tuple[Any, Any]], params: Any, carry: Any,
     rows = next(filter(None, _axes_of_rows(carry, (xs, mask))), None)
     count = jax.tree.leaves(xs)[0].shape[1]
 
-    def shardings(tree: Any, axis: int) -> Any:
+    def shardings(tree: PyTree, axis: int) -> Any:
         def sharding(leaf: Any) -> NamedSharding:
             by_rows = leaf.ndim > axis and leaf.shape[axis] == count
             return NamedSharding(mesh, PartitionSpec(*[None] * axis, rows) if by_rows else PartitionSpec())
@@ -56,7 +59,7 @@ def _explicit_mesh(leaf: Any) -> Any:
     return sharding.mesh if set(named) & set(sharding.mesh.explicit_axes) else None
 
 
-def _axes_of_rows(carry: Any, sequences: Any) -> Iterator[Any]:
+def _axes_of_rows(carry: PyTree, sequences: Any) -> Iterator[Any]:
     """Yield how each array is sharded along its rows."""
     for axis, tree in ((1, sequences), (0, carry)):
         for leaf in jax.tree.leaves(tree):

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend import core
+from jaxtyping import PyTree
 
 from lrpt.matrices import Composite, Projection, is_operator
 from lrpt.matrices.fitting import as_input
@@ -175,7 +176,7 @@ def _impure(difference: str) -> RuntimeError:
     )
 
 
-def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
+def trace_calls(step: Step, params: PyTree, carry: PyTree, x: PyTree) -> Calls:
     """Return the calls of a step; it is traced, not run.
 
     The trace also tells which arrays of operators the step's results depend on other than through calls. The fast loop would lose that part
@@ -190,7 +191,7 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     raw = Leaves.of(params).raw()
     found: list[Calls] = []  # not surveys, which hold tracers: `jax.checking_leaks` refuses those that outlive their trace
 
-    def results(floats: Sequence[Any], carry: Any, x: Any) -> list[Any]:
+    def results(floats: Sequence[Any], carry: PyTree, x: PyTree) -> list[Any]:
         given = with_floats(floats)
         survey = Survey(given, arrays)
         values = inexact(step(survey.intercepted(Leaves.of(build(given)), raw), carry, x))[0]
@@ -203,16 +204,16 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     return found[-1]
 
 
-def uses_any(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> bool:
+def uses_any(results: Callable[..., list[Any]], floats: Sequence[Any], carry: PyTree, x: PyTree) -> bool:
     """Return whether a result may depend on one of the arrays, with or without a gradient: without a reverse pass, this takes less time."""
     jaxpr = jax.make_jaxpr(lambda carry, x, floats: results(floats, carry, x))(carry, x, floats).jaxpr
     return any(depends(jaxpr, len(jax.tree.leaves((carry, x)))))
 
 
-def have_gradient(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> list[bool]:
+def have_gradient(results: Callable[..., list[Any]], floats: Sequence[Any], carry: PyTree, x: PyTree) -> list[bool]:
     """Return which of the arrays have a gradient, where `results` is a function of (arrays, carry, x). It is traced, not run."""
 
-    def gradients(carry: Any, x: Any, factor: Any) -> Any:
+    def gradients(carry: PyTree, x: PyTree, factor: Any) -> Any:
         ys, pull = jax.vjp(lambda floats: results(floats, carry, x), floats)
         return pull([(factor * y).astype(y.dtype) for y in ys])[0]  # cotangents of the types of the results, and known by the factor
 
@@ -228,7 +229,7 @@ def depends(jaxpr: Any, first: int) -> list[bool]:
     return [not isinstance(v, core.Literal) and v in reached for v in jaxpr.outvars]
 
 
-def _refuse_use(params: Any, used: Sequence[Any]) -> None:
+def _refuse_use(params: PyTree, used: Sequence[Any]) -> None:
     """Raise a TypeError that names the first operator with one of the arrays, and its field."""
     known = index_by_identity(used)
     for operator in filter(is_operator, Leaves.of(params).leaves):
@@ -241,11 +242,11 @@ def _refuse_use(params: Any, used: Sequence[Any]) -> None:
                 )
 
 
-def replayed(step: Step, calls: Calls, operators: Sequence[PreparedOperator], arrays: Sequence[Any], params: Any) -> Callable[..., Any]:
+def replayed(step: Step, calls: Calls, operators: Sequence[PreparedOperator], arrays: Sequence[Any], params: PyTree) -> Callable[..., Any]:
     """Return the step with these parameters and planned products: (carry, x) -> ((carry, y), outputs that the backward pass is given)."""
     leaves = Leaves.of(params)
 
-    def body(carry: Any, x: Any) -> tuple[Any, list[Any]]:
+    def body(carry: PyTree, x: PyTree) -> tuple[Any, list[Any]]:
         replay = Replay(calls, operators, arrays)
         results = replay.finish(step(replay.intercepted(leaves, leaves.raw()), carry, x))
         return results, [replay.outputs[number] for number in calls.kept]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.matrices import is_operator
@@ -53,7 +53,7 @@ class Leaves(NamedTuple):
     treedef: Any
 
     @staticmethod
-    def of(params: Any) -> "Leaves":
+    def of(params: PyTree) -> "Leaves":
         return Leaves(*jax.tree.flatten(params, is_leaf=is_operator))
 
     def raw(self) -> list[Any]:
@@ -68,7 +68,7 @@ class Leaves(NamedTuple):
         )
 
 
-def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+def distinct(params: PyTree) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """Return the arrays of a tree, each once, and a function that builds the tree from such arrays."""
     leaves, treedef = jax.tree.flatten(params)
     arrays = list({id(leaf): leaf for leaf in leaves}.values())
@@ -100,7 +100,7 @@ def is_inexact(array: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(array), jnp.inexact)
 
 
-def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+def inexact(tree: PyTree) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """Return the differentiable leaves of a tree, and a function that replaces them."""
     leaves, treedef = jax.tree.flatten(tree)
     floating = [is_inexact(leaf) for leaf in leaves]
@@ -112,7 +112,7 @@ def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return [leaf for leaf, f in zip(leaves, floating, strict=True) if f], replace
 
 
-def instantiated(cotangents: Any) -> list[Any]:
+def instantiated(cotangents: PyTree) -> list[Any]:
     """Return the cotangents of everything differentiable, with zeros for symbolic zeros."""
     leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
     return [_zeros(leaf.aval) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]
@@ -123,7 +123,7 @@ def _zeros(of_type: Any) -> Array:
     return jnp.zeros_like(jax.eval_shape(lambda a: a, of_type))
 
 
-def or_none(tree: Any, cotangents: list[Any]) -> Any:
+def or_none(tree: PyTree, cotangents: list[Any]) -> Any:
     """Return cotangents in the shape of `tree`, None for leaves that are not differentiable."""
     rest = iter(cotangents)
     return jax.tree.map(lambda leaf: next(rest) if is_inexact(leaf) else None, tree)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend import core
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.matrices import WithGradient
 from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, replayed
@@ -38,8 +38,8 @@ class LinearStep:
         calls: Calls,
         arrays: list[Array],
         build: Callable[[Sequence[Array]], Any],
-        carry: Any,
-        x: Any,
+        carry: PyTree,
+        x: PyTree,
         wants_x: bool,
         frozen: Set[int] = frozenset(),
     ) -> None:
@@ -50,12 +50,12 @@ class LinearStep:
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
         self._varying = depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))[: self._pull_tree.num_leaves]
 
-    def _linearize(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any, kept: list[Any]) -> tuple[Any, list[Any]]:
+    def _linearize(self, operators: list[Any], arrays: list[Array], carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[Any, list[Any]]:
         """Return the closure of `jax.vjp`, and the inputs of the products."""
         params = Leaves.of(self.build(arrays))
         (c, with_c), (raw, with_raw), (dx, with_x) = inexact(carry), inexact(params.raw()), inexact(x)
 
-        def intercepted(c: Any, perturbations: Any, raw: Any, dx: Any) -> tuple[Any, Any]:
+        def intercepted(c: PyTree, perturbations: Any, raw: Any, dx: PyTree) -> tuple[PyTree, PyTree]:
             replay = Replay(self.calls, operators, arrays, perturbations, dict(zip(self.calls.kept, kept, strict=True)))
             outputs = replay.finish(self.step(replay.intercepted(params, with_raw(raw)), with_c(c), with_x(dx)))
             return [inexact(output)[0] for output in outputs], replay.inputs
@@ -67,18 +67,18 @@ class LinearStep:
             _, pull, inputs = jax.vjp(lambda c, zeros, raw: intercepted(c, zeros, raw, dx), c, zeros, raw, has_aux=True)
         return pull, inputs
 
-    def advance(self, carry: Any, x: Any) -> tuple[Any, list[Any]]:
+    def advance(self, carry: PyTree, x: PyTree) -> tuple[Any, list[Any]]:
         """Run a step, as `replayed` does."""
         return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)
 
-    def recompute(self, carry: Any, x: Any, kept: list[Any]) -> tuple[list[Any], list[Any]]:
+    def recompute(self, carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[list[Any], list[Any]]:
         """Compute the residuals that depend on the step, and the inputs of its products."""
         values = self._evaluate(carry, x, kept)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
         return residuals, jax.tree.unflatten(self._input_tree, values[count:])
 
-    def fixed(self, carry: Any, x: Any, kept: list[Any]) -> list[Any]:
+    def fixed(self, carry: PyTree, x: PyTree, kept: list[Any]) -> list[Any]:
         """Compute the residuals that are the same at every step."""
         values = self._evaluate(carry, x, kept)
         return [value for value, varies in zip(values, self._varying, strict=False) if not varies]
@@ -86,7 +86,7 @@ class LinearStep:
     def _evaluate(self, *step: Any) -> list[Any]:
         return core.jaxpr_as_fun(self._jaxpr)(*jax.tree.leaves((self._constants, step)))
 
-    def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> tuple[Any, Any, Any, Any]:
+    def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
         """Return the cotangents of a step's carry, its products' outputs, its raw parameters and its input.
 
         Args:
@@ -99,7 +99,7 @@ class LinearStep:
         out = vjp(list(cotangents))
         return out if self.wants_x else (*out, [])
 
-    def equal_cotangents(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> list[int]:
+    def equal_cotangents(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: PyTree) -> list[int]:
         """Return for each product the first product with the same output cotangent: the terms of a sum have one cotangent in common.
 
         The arguments are those of `pull`, as values or shapes. Nothing is computed: two cotangents are the same if they are the same

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, get_args
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import PyTree
 
 from lrpt.errors import UsageError, check_at_least, check_choice
 
@@ -76,15 +77,17 @@ def is_known(size: Any) -> bool:
 class Loop(Protocol):
     """A loop over time, as in `LOOPS`."""
 
-    def __call__(self, step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]: ...
+    def __call__(self, step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]: ...
 
 
-def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
+def plain(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune but `unroll`."""
     return scan(partial(step, params), carry, xs, tuning)
 
 
-def scan(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, tuning: Tuning, reverse: bool = False) -> tuple[Any, Any]:
+def scan(
+    body: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], carry: PyTree, xs: PyTree, tuning: Tuning, reverse: bool = False
+) -> tuple[PyTree, PyTree]:
     """Run `lax.scan` with as many steps in an iteration as the tuning says: one if their number is symbolic.
 
     With a single step, nothing asks for the device: a network whose parameters are only counted is traced for one.
@@ -94,17 +97,17 @@ def scan(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, tunin
     return lax.scan(body, carry, xs, reverse=reverse, unroll=min(tuning.unrolled, steps) if several else 1)
 
 
-def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
+def checkpoint(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Scan over chunks that the backward pass recomputes from the states between them. It stores the intermediates of one chunk."""
 
     @partial(jax.checkpoint, prevent_cse=False)
-    def chunk(params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+    def chunk(params: PyTree, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
         return plain(step, params, carry, xs, tuning)
 
     return in_chunks(partial(chunk, params), carry, xs, tuning.chunk or CHUNK)
 
 
-def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
+def in_chunks(chunk: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], carry: PyTree, xs: PyTree, length: int) -> tuple[PyTree, PyTree]:
     """Scan `chunk(carry, xs) -> (carry, ys)` over chunks of a sequence and join the results. The last chunk may be shorter.
 
     Raises:
@@ -123,13 +126,13 @@ def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any,
     return carry, join(ys, last)
 
 
-def cut(tree: Any, chunks: int, length: int) -> tuple[Any, Any]:
+def cut(tree: PyTree, chunks: int, length: int) -> tuple[PyTree, PyTree]:
     """Split a sequence into (chunks with a leading axis, the steps that are left over)."""
     whole = jax.tree.map(lambda a: a[: chunks * length].reshape((chunks, length, *a.shape[1:])), tree)
     return whole, jax.tree.map(lambda a: a[chunks * length :], tree)
 
 
-def join(whole: Any, rest: Any) -> Any:
+def join(whole: PyTree, rest: PyTree) -> PyTree:
     """Join what `cut` split. `rest` is None if nothing was left over."""
     whole = jax.tree.map(lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:])), whole)
     return whole if rest is None else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), whole, rest)

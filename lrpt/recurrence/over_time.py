@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from lrpt.errors import check_choice
 from lrpt.matrices.rows import by_row
@@ -28,16 +28,16 @@ KERNEL = "kernel"
 
 def recur(
     step: Step,
-    params: Any,
-    carry: Any,
-    xs: Any,
+    params: PyTree,
+    carry: PyTree,
+    xs: PyTree,
     mask: Bool[Array, "t b"] | None = None,
     *,
     outputs: Outputs = "all",
     loop: str = "plain",
     tuning: Tuning = BY_RULE,
     readout: Any = None,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     """Run a cell over a sequence.
 
     Args:
@@ -69,7 +69,9 @@ def recur(
     return with_auto_axes(run, (params, readout), carry, xs, mask, time=outputs != "last")
 
 
-def _recur(step: Step, parameters: Any, carry: Any, xs: Any, mask: Any, *, outputs: Outputs, loop: str, tuning: Tuning) -> tuple[Any, Any]:
+def _recur(
+    step: Step, parameters: PyTree, carry: PyTree, xs: PyTree, mask: Any, *, outputs: Outputs, loop: str, tuning: Tuning
+) -> tuple[PyTree, PyTree]:
     """Run a cell over a sequence, as `recur` does, without explicit axes of a mesh."""
     (params, readout), carry, xs, mask = alike((parameters, carry, xs, mask))
     if loop == KERNEL:
@@ -93,15 +95,15 @@ def _recur(step: Step, parameters: Any, carry: Any, xs: Any, mask: Any, *, outpu
 
 
 def _run(
-    body: Step, parameters: Any, carry: Any, xs: Any, *, loop: str, tuning: Tuning, mask: Any, outputs: Outputs = "all"
-) -> tuple[Any, Any]:
+    body: Step, parameters: PyTree, carry: PyTree, xs: PyTree, *, loop: str, tuning: Tuning, mask: Any, outputs: Outputs = "all"
+) -> tuple[PyTree, PyTree]:
     """Run a loop and the readout over a sequence; over segments of it if there is a mask and the sequence is long enough for several.
 
     Without rows there are no chunks to choose, and all loops are `plain`.
     """
     loop = "plain" if 0 in jax.tree.leaves(xs)[0].shape[1:2] else loop
 
-    def segment(parameters: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+    def segment(parameters: PyTree, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
         params, readout = parameters
         carry, ys = LOOPS[loop](body, params, carry, xs, tuning)
         return carry, _read(readout, ys, outputs)
@@ -124,7 +126,7 @@ def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:
 
 
 def _without_info(step: Step) -> Step:
-    def body(params: Any, carry: Any, x: Any) -> tuple[Any, Any]:
+    def body(params: PyTree, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         carry, (y, _) = step(params, carry, x)
         return carry, y
 
@@ -132,13 +134,13 @@ def _without_info(step: Step) -> Step:
 
 
 def _without_output(body: Step) -> Step:
-    def silent(params: Any, carry: Any, x: Any) -> tuple[Any, None]:
+    def silent(params: PyTree, carry: PyTree, x: PyTree) -> tuple[PyTree, None]:
         return body(params, carry, x)[0], None
 
     return silent
 
 
-def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | None:
+def _leaf_that_is_output(body: Step, params: PyTree, carry: PyTree, xs: PyTree) -> int | None:
     """Return the number of the leaf of the new state that is also the output, None if there is none: it need not be carried twice."""
     first = jax.tree.map(lambda a: a[0], xs)
     traced, (_, y) = jax.make_jaxpr(partial(body, params), return_shape=True)(carry, first)
@@ -148,13 +150,13 @@ def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | 
     return next((i for i, leaf in enumerate(state) if leaf is y), None)
 
 
-def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:
+def _select(valid: Bool[Array, " b"], new: PyTree, old: PyTree) -> PyTree:
     """Select row by row: `new` for valid rows, else `old`."""
     return jax.tree.map(lambda n, o: jnp.where(by_row(valid, n), n, o), new, old)
 
 
 def _masked(body: Step) -> Step:
-    def masked(params: Any, carry: Any, x_and_valid: tuple[Any, Any]) -> tuple[Any, Any]:
+    def masked(params: PyTree, carry: PyTree, x_and_valid: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         x, valid = x_and_valid
         x = _select(valid, x, jax.tree.map(jnp.zeros_like, x))  # a NaN in the padding would turn gradients into 0 * NaN
         new, y = body(params, carry, x)
@@ -165,7 +167,7 @@ def _masked(body: Step) -> Step:
 
 
 def _keep_last(body: Step, masked: bool) -> Step:
-    def last(params: Any, carry_and_y: tuple[Any, Any], x: Any) -> tuple[Any, None]:
+    def last(params: PyTree, carry_and_y: tuple[PyTree, PyTree], x: PyTree) -> tuple[PyTree, None]:
         carry, old = carry_and_y
         carry, y = body(params, carry, x)
         return (carry, _select(x[1], y, old) if masked else y), None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.recurrence.loops import BY_RULE, Tuning, is_known
 from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
@@ -36,12 +36,12 @@ FEWEST_ROWS = 8
 class RowWise(Protocol):
     """A node of parameters that holds an array with a row for each row of the batch, such as a dropout mask."""
 
-    def of_rows(self, rows: slice | Int[Array, " b"]) -> Any:
+    def of_rows(self, rows: slice | Int[Array, " b"]) -> PyTree:
         """Return the node for these rows of the batch."""
         ...
 
 
-def take_rows(tree: Any, rows: slice | Int[Array, " b"]) -> Any:
+def take_rows(tree: PyTree, rows: slice | Int[Array, " b"]) -> PyTree:
     """Return parameters for some rows of the batch, in the order of `rows`."""
     return jax.tree.map(lambda n: n.of_rows(rows) if _is_row_wise(n) else n, tree, is_leaf=_is_row_wise)
 
@@ -92,8 +92,8 @@ def row_counts(rows: Any, pack: str, parts: int) -> tuple[Any, ...]:
 
 
 def packed(
-    segment: Segment, parameters: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"], tuning: Tuning = BY_RULE, *, recompute: bool
-) -> Any:
+    segment: Segment, parameters: PyTree, carry: PyTree, xs: PyTree, mask: Bool[Array, "t b"], tuning: Tuning = BY_RULE, *, recompute: bool
+) -> PyTree:
     """Run segments of a sequence on the rows that have steps left. Results are those of one segment of all steps and rows.
 
     Rows that have no step left keep their carry and have outputs of zero, which is what a masked step computes.
@@ -131,19 +131,19 @@ def _padded(a: Array, steps: Any) -> Array:
     return jnp.pad(a, ((0, steps),) + ((0, 0),) * (a.ndim - 1))
 
 
-def _ordered(tree: Any, order: Int[Array, " b"], axis: int) -> Any:
+def _ordered(tree: PyTree, order: Int[Array, " b"], axis: int) -> PyTree:
     return jax.tree.map(lambda a: jnp.take(a, order, axis=axis, unique_indices=True, mode="clip"), tree)
 
 
 def branches(segment: Segment, counts: Sequence[Any]) -> list[Segment]:
     """Return for each number of rows the function that runs a segment on the first rows and passes the others on."""
 
-    def nothing(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
+    def nothing(parameters: PyTree, carry: PyTree, sequence: PyTree) -> tuple[PyTree, PyTree]:
         ys = jax.eval_shape(segment, parameters, carry, sequence)[1]
         return carry, jax.tree.map(jnp.zeros_like, ys)
 
     def of_first(count: Any) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
-        def branch(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
+        def branch(parameters: PyTree, carry: PyTree, sequence: PyTree) -> tuple[PyTree, PyTree]:
             def padded(y: Array) -> Array:
                 return jnp.pad(y, ((0, 0), (0, sequence[1].shape[1] - count)) + ((0, 0),) * (y.ndim - 2))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.matrices import Dense, Projection, apart, beside, stored_both_ways
 from lrpt.symbols import is_vectors
@@ -68,7 +68,7 @@ class PreparedOperator(NamedTuple):
         """Return operator.apply(v)."""
         return v @ self.kernel if self._multiplies(v) else self.operator.apply(v)
 
-    def linearized(self, v: Any, y: Any = None) -> Any:
+    def linearized(self, v: Any, y: PyTree = None) -> Any:
         """Return operator.apply(v) with a derivative that multiplies by `transpose`. If y is given, it is the result."""
         if self._multiplies(v):
             return _product(v, self.kernel, self.transpose, self.apply(v) if y is None else y)
@@ -124,6 +124,6 @@ class Calls(NamedTuple):
         return [PreparedOperator.of(product.of(arrays)) for product in self.products]
 
 
-def is_costly(operator: Any, v: Any, y: Any) -> bool:
+def is_costly(operator: Any, v: Any, y: PyTree) -> bool:
     """Return whether a product is stored: its output is much narrower than its input, or its input has at least `COSTLY` components."""
     return type(operator) in (Dense, Projection) and is_vectors(v) and v.shape[-1] >= min(2 * y.shape[-1], COSTLY)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from lrpt.recurrence.leaves import Static, distinct, inexact, instantiated, or_none
 
@@ -19,14 +19,16 @@ Segment = Callable[[Any, Any, Any], tuple[Any, Any]]
 """A function (parameters, carry, xs) -> (carry, ys) that runs some steps."""
 
 
-def plain_switch(branches: Sequence[Segment], parameters: Any, carry: Any, sequence: Any, numbers: Int[Array, " s"]) -> tuple[Any, Any]:
+def plain_switch(
+    branches: Sequence[Segment], parameters: PyTree, carry: PyTree, sequence: PyTree, numbers: Int[Array, " s"]
+) -> tuple[PyTree, PyTree]:
     """Run segment i of `sequence`, leaves (s, t, b, ...), by the branch with the number `numbers[i]`. Return the carry and all outputs."""
     return lax.scan(_one_of(branches, parameters), carry, (sequence, numbers))
 
 
 def recomputing_switch(
-    branches: Sequence[Segment], parameters: Any, carry: Any, sequence: Any, numbers: Int[Array, " s"]
-) -> tuple[Any, Any]:
+    branches: Sequence[Segment], parameters: PyTree, carry: PyTree, sequence: PyTree, numbers: Int[Array, " s"]
+) -> tuple[PyTree, PyTree]:
     """Return what `plain_switch` returns, with the same reverse-mode gradients and without a forward mode.
 
     Running segments again costs less time than writing and reading their residuals: on sentences of the Penn Treebank (LRD-GRU 1000/64) an
@@ -35,15 +37,15 @@ def recomputing_switch(
     arrays, build = distinct(parameters)
 
     @jax.custom_vjp
-    def run(arrays: Any, carry: Any, sequence: Any, numbers: Any) -> tuple[Any, Any]:
+    def run(arrays: PyTree, carry: PyTree, sequence: PyTree, numbers: Any) -> tuple[PyTree, PyTree]:
         return plain_switch(branches, build(arrays), carry, sequence, numbers)
 
-    def forward(*perturbed: Any) -> tuple[Any, Any]:
+    def forward(*perturbed: PyTree) -> tuple[PyTree, PyTree]:
         arrays, carry, sequence, numbers = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
         run_segment = _one_of(branches, build(arrays))
 
-        def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
+        def body(carry: PyTree, segment: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
             # Through `vjp`, because forward mode over this gradient cannot pass the rule of the fast loop. What it stores is not read.
             (after, ys), _ = jax.vjp(lambda before: run_segment(before, segment), carry)
             return after, (ys, carry)
@@ -51,13 +53,13 @@ def recomputing_switch(
         last, (ys, before) = lax.scan(body, carry, (sequence, numbers))
         return (last, ys), (arrays, before, sequence, numbers, Static(wants_x))
 
-    def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any, None]:
+    def backward(saved: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree, None]:
         arrays, before, sequence, numbers, static = saved
         wants_x: bool = static.value
         d_last, d_ys = (instantiated(part) for part in cotangents)
         pulls = [partial(_pull, branch, build, arrays, wants_x) for branch in branches]
 
-        def body(state: Any, segment: tuple[Any, Any, Any, Array]) -> tuple[Any, Any]:
+        def body(state: PyTree, segment: tuple[Any, Any, Any, Array]) -> tuple[PyTree, PyTree]:
             carry, xs, d_ys, number = segment
             return lax.switch(number, pulls, state, carry, xs, d_ys)
 
@@ -69,11 +71,11 @@ def recomputing_switch(
     return run(arrays, carry, sequence, numbers)
 
 
-def _one_of(branches: Sequence[Segment], parameters: Any) -> Callable[[Any, tuple[Any, Array]], tuple[Any, Any]]:
+def _one_of(branches: Sequence[Segment], parameters: PyTree) -> Callable[[Any, tuple[Any, Array]], tuple[Any, Any]]:
     """Return the function (carry, (xs, number)) -> (carry, ys) that runs a segment by the branch of that number."""
     held = [partial(branch, parameters) for branch in branches]
 
-    def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
+    def body(carry: PyTree, segment: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
         xs, number = segment
         return lax.switch(number, held, carry, xs)
 
@@ -81,12 +83,12 @@ def _one_of(branches: Sequence[Segment], parameters: Any) -> Callable[[Any, tupl
 
 
 def _pull(
-    branch: Segment, build: Callable[..., Any], arrays: Any, wants_x: bool, state: Any, carry: Any, xs: Any, d_ys: Any
-) -> tuple[Any, Any]:
+    branch: Segment, build: Callable[..., Any], arrays: PyTree, wants_x: bool, state: PyTree, carry: PyTree, xs: PyTree, d_ys: PyTree
+) -> tuple[PyTree, PyTree]:
     """Run a segment again, and map (cotangent of the carry after it, gradients so far) to ((that before it, gradients), d xs)."""
     (own, with_own), (c, with_c), (dx, with_x) = inexact(arrays), inexact(carry), inexact(xs)
 
-    def run(own: Any, c: Any, dx: Any = dx) -> Any:
+    def run(own: Any, c: PyTree, dx: PyTree = dx) -> Any:
         return [inexact(result)[0] for result in branch(build(with_own(own)), with_c(c), with_x(dx))]
 
     d_after, gradients = state

@@ -9,11 +9,12 @@ from typing import Any
 import jax
 from jax import lax
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from lrpt.recurrence.leaves import distinct
 
 
-def alike(tree: Any) -> Any:
+def alike(tree: PyTree) -> PyTree:
     """Return the tree with all its arrays varying over the axes over which any of them varies: the same arrays outside of `shard_map`.
 
     Values stay as they are. In the backward pass, the gradient of an array that varied over fewer axes is summed over the others.

@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import jax
+from jaxtyping import PyTree
 
 from lrpt.errors import UsageError
 from lrpt.runs.files import sync, write_json
@@ -70,7 +71,7 @@ class Checkpoints:
         """Return the updates that have a checkpoint, newest first."""
         return updates_in(self.path)
 
-    def save(self, update: int, state: Any, metadata: dict[str, Any], best: int = 0) -> None:
+    def save(self, update: int, state: PyTree, metadata: dict[str, Any], best: int = 0) -> None:
         """Write a checkpoint and wait until it is on disk. It replaces a checkpoint of the same update.
 
         Args:
@@ -105,7 +106,7 @@ class Checkpoints:
         hidden.rename(self.path / str(update))
         sync(self.path)
 
-    def _reserve(self, state: Any) -> None:
+    def _reserve(self, state: PyTree) -> None:
         """Raise an OSError if there is no space for a checkpoint. Without this check, threads of orbax would print tracebacks."""
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
         with TemporaryFile(dir=self.path) as file:
@@ -125,7 +126,7 @@ class Checkpoints:
         for folder in [*self.path.glob(".[0-9]*"), *self.path.glob("*.orbax-checkpoint-tmp*")]:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def restore(self, template: Any, update: int) -> Restored:
+    def restore(self, template: PyTree, update: int) -> Restored:
         """Return the checkpoint of `update`, with the shapes and dtypes of `template`.
 
         Raises:
@@ -142,7 +143,7 @@ class Checkpoints:
             raise Damaged(_reason(error)) from error
         return Restored(update, found["state"], dict(found["notes"]))
 
-    def restore_best(self, template: Any, update: int, otherwise: str) -> Restored | None:
+    def restore_best(self, template: PyTree, update: int, otherwise: str) -> Restored | None:
         """Return the checkpoint of `update`. If it is damaged, return None and warn; `otherwise` says what happens instead."""
         try:
             return self.restore(template, update)
@@ -150,7 +151,7 @@ class Checkpoints:
             self.warn(f"the best checkpoint, of update {update}, in {self.path} is damaged ({error}); {otherwise}")
             return None
 
-    def latest(self, template: Any) -> Restored | None:
+    def latest(self, template: PyTree) -> Restored | None:
         """Return the newest intact checkpoint, or None if there is no checkpoint.
 
         Raises:
@@ -246,7 +247,7 @@ def _digests(path: Path) -> dict[str, str]:
     return {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def _arrays(tree: Any) -> dict[str, str]:
+def _arrays(tree: PyTree) -> dict[str, str]:
     """Return dtype and shape of every array, as 'float32[4, 2]', by path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.files import MOST, read_regular
@@ -31,12 +31,12 @@ WIDEST, SLACK = 8, 2**20
 """bytes of the widest number, and of the headers of all arrays"""
 
 
-def to_named(params: Any) -> dict[str, np.ndarray]:
+def to_named(params: PyTree) -> dict[str, np.ndarray]:
     """Return parameters as arrays by name, in the order of the tree. `save` writes them."""
     return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(params)}
 
 
-def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
+def from_named(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     """Return parameters from named arrays, in the types of the template.
 
     Args:
@@ -61,7 +61,7 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
     return treedef.unflatten(_checked(_name(path), np.asarray(arrays[_name(path)]), leaf) for path, leaf in leaves)
 
 
-def load(path: str | Path, template: Any) -> Any:
+def load(path: str | Path, template: PyTree) -> PyTree:
     """Return the parameters in a .npz file, checked as in `from_named`.
 
     Raises:
@@ -96,7 +96,7 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
         raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez") from None
 
 
-def save(path: str | Path, params: Any, flag: str) -> None:
+def save(path: str | Path, params: PyTree, flag: str) -> None:
     """Write parameters as a .npz file for `load`, and make its directory.
 
     Raises:

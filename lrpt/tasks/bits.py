@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
@@ -109,7 +109,7 @@ class NextBit:
         }
 
 
-def _window(arrays: Any, index: Int[Array, ""], steps: int, period: int, characters: bool, masked: bool) -> Example:
+def _window(arrays: PyTree, index: Int[Array, ""], steps: int, period: int, characters: bool, masked: bool) -> Example:
     """Return the window at `index`: its bits as targets, and the bit before each of them as inputs.
 
     Both are (steps,) integers, padded with 0.

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
@@ -173,7 +172,7 @@ def as_split(pieces: list[np.ndarray]) -> Split:
     return Split(len(pieces), arrays, partial(piece, steps=steps), lengths - 1)
 
 
-def piece(arrays: Any, index: Int[Array, ""], steps: int) -> Example:
+def piece(arrays: PyTree, index: Int[Array, ""], steps: int) -> Example:
     """Return the piece at `index`. Inputs and targets are (steps, 88) floats, targets one frame later; the mask is false for padding."""
     start = jnp.asarray(arrays["starts"])[index]
     frames = jax.lax.dynamic_slice(jnp.asarray(arrays["frames"]), (start, jnp.zeros_like(start)), (steps + 1, NOTES))
@@ -186,7 +185,7 @@ def next_frames(frames: Float[Array, "f 88"], length: Int[Array, ""]) -> Example
     return Example(jnp.where(mask[:, None], frames[:-1], 0), jnp.where(mask[:, None], frames[1:], 0), mask)
 
 
-def synthetic_piece(arrays: Any, index: Int[Array, ""], first: int, length: int, first_frame: bool) -> Example:
+def synthetic_piece(arrays: PyTree, index: Int[Array, ""], first: int, length: int, first_frame: bool) -> Example:
     """Generate the piece at `index` of a split. The split begins at piece `first` of the stream of pieces."""
     uniform = uniform_numbers(arrays, first + index, 3 + DRAWS * length)
     frames = chord_progression(uniform[0], uniform[1], uniform[3:].reshape(length, DRAWS))

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.datasets.digits import ImagesAndLabels, load_digits
 from lrpt.errors import check_choice
@@ -101,7 +101,7 @@ class ImageVectors(_Images):
         return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(score_metrics, over=self.over))
 
 
-def pixel_vector(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
+def pixel_vector(arrays: PyTree, index: Int[Array, ""], scale: float) -> Example:
     """Return the image at `index` as floats, multiplied by `scale`. The target is its class."""
     return Example(jnp.asarray(arrays["images"])[index].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
 
@@ -111,7 +111,7 @@ def score_metrics(scores: Float[Array, "b k"], batch: Example, over: str) -> dic
     return {"loss": squared_hinge(scores, batch.targets, over), "accuracy": accuracy(scores, batch.targets)}
 
 
-def pixel_sequence(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
+def pixel_sequence(arrays: PyTree, index: Int[Array, ""], scale: float) -> Example:
     """Return the image at `index` as (pixels, 1) floats; step t has pixel order[t], multiplied by `scale`. The target is its class."""
     pixels = jnp.asarray(arrays["images"])[index][jnp.asarray(arrays["order"])]
     return Example(pixels[:, None].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])

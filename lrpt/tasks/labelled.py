@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.datasets.digits import all_digits
 from lrpt.datasets.labelled import Labelled, narrowed, read_labelled
@@ -160,7 +160,7 @@ class Summary:
         return {**kept, "rmse": max(self.scales) * math.sqrt(means[WEIGHTED])}
 
 
-def example(arrays: Any, index: Int[Array, ""]) -> Example:
+def example(arrays: PyTree, index: Int[Array, ""]) -> Example:
     """Return the sequence at `index` as (steps, features) floats, with its target; the mask is false after its end."""
     inputs = jnp.asarray(arrays["inputs"])[index]
     return Example(inputs, jnp.asarray(arrays["targets"])[index], jnp.arange(inputs.shape[0]) < jnp.asarray(arrays["lengths"])[index])

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.errors import check_at_least, check_choice
 from lrpt.losses import cross_entropy, squared_error
@@ -32,7 +32,7 @@ def key_of(seed: int) -> dict[str, np.ndarray]:
     return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
 
 
-def uniform_numbers(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
+def uniform_numbers(arrays: PyTree, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
     """Draw the random numbers on [0, 1) of the example at `index`."""
     # The generator is named, so that examples do not depend on JAX's configured default.
     key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
@@ -86,7 +86,7 @@ class CopyMemory:
     def build(self, seed: int) -> Task:
         return Task(_splits(self, key_of(seed), self.example, self.example), ALPHABET, ALPHABET, "all", copy_metrics)
 
-    def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
+    def example(self, arrays: PyTree, index: Int[Array, ""]) -> Example:
         """Generate the sequence at `index` of the stream. Inputs and targets are (N + 20,) integers."""
         uniform = uniform_numbers(arrays, index, MAX_DATA + 1)
         data = below(uniform[1:], DATA_SYMBOLS)
@@ -143,7 +143,7 @@ class Adding:
         splits = _splits(self, key_of(seed), partial(self.example, markers="halves"), partial(self.example, markers=self.test_markers))
         return Task(splits, 2, 1, "last", sum_metrics)
 
-    def example(self, arrays: Any, index: Int[Array, ""], *, markers: str) -> Example:
+    def example(self, arrays: PyTree, index: Int[Array, ""], *, markers: str) -> Example:
         """Generate the sequence at `index` of the stream. Inputs have shape (T, 2), the target is a scalar."""
         uniform = uniform_numbers(arrays, index, self.length + 2)
         numbers, half = uniform[2:], self.length // 2
@@ -161,7 +161,7 @@ def sum_metrics(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, F
     return {"loss": squared_error(predictions[:, 0], batch.targets)}
 
 
-def _splits(sizes: CopyMemory | Adding, arrays: Any, train: Generate, held_out: Generate) -> dict[str, Split]:
+def _splits(sizes: CopyMemory | Adding, arrays: PyTree, train: Generate, held_out: Generate) -> dict[str, Split]:
     """Cut a stream of sequences: training sequences first, then test sequences, then validation sequences.
 
     Without validation sequences, 'valid' is 'test', as in the paper.

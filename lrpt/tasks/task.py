@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
 from lrpt.errors import UsageError
@@ -46,7 +46,7 @@ class Split:
     example: Callable[[Any, Int[Array, ""]], Example]
     lengths: Int[np.ndarray, " size"] | None = None
 
-    def batch(self, arrays: Any, indices: Int[Array, " b"]) -> Example:
+    def batch(self, arrays: PyTree, indices: Int[Array, " b"]) -> Example:
         """Return the examples at `indices`, stacked.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt
+from jaxtyping import Array, Float, Int, PyTree, UInt
 
 from lrpt.datasets.documents import BLANKS, CUTS, ENCODINGS, LINE_ENDS, USUAL, Form, cut, python_documentation, user_file
 from lrpt.datasets.europarl import load_europarl
@@ -350,7 +350,7 @@ def stream_task(
     return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, summarize, True, vocabulary, metadata)
 
 
-def excerpt(arrays: Any, index: Int[Array, ""], steps: int, masked: bool) -> Example:
+def excerpt(arrays: PyTree, index: Int[Array, ""], steps: int, masked: bool) -> Example:
     """Return the excerpt at `index`: its symbols as targets, and the input before each of them.
 
     Both are (steps,) integers, padded with 0.

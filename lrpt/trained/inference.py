@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
@@ -78,5 +78,5 @@ class Inference:
         predictions, carry = self._advance(variables, x[:, None], state)
         return Start(carry, jnp.asarray(False)), predictions[:, 0] if self.interface.reads == "all" else predictions
 
-    def _advance(self, variables: Variables, inputs: Array, start: Start | None) -> tuple[Array, Any]:
+    def _advance(self, variables: Variables, inputs: Array, start: Start | None) -> tuple[Array, PyTree]:
         return self.model.apply(variables, inputs, None, start, method="advance")

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.losses import at_least_single, cross_entropy
@@ -98,13 +98,13 @@ def _check(model: nn.Module, task: Task, passes: int) -> None:
 
 
 def _pass(
-    model: nn.Module, task: Task, split: str, variables: Variables, arrays: Any, key: Array, indices: Int[Array, "c b"]
+    model: nn.Module, task: Task, split: str, variables: Variables, arrays: PyTree, key: Array, indices: Int[Array, "c b"]
 ) -> tuple[Float[Array, "c b t"], Float[Array, "c b t"]]:
     """Compute the log-probabilities of all targets with the masks of a key, and the mask of targets that count."""
     examples = task.splits[split]
     advance: Callable[..., Any] = partial(model.apply, variables, train=True, method="advance", rngs={"dropout": key})
 
-    def body(carry: Any, chunk: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
+    def body(carry: PyTree, chunk: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
         rows, first = chunk
         batch = examples.batch(arrays, rows)
         logits, after = advance(batch.inputs, batch.mask, Start(carry, first) if task.streams else None)

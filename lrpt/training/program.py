@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.devices import hardware, parallel
 from lrpt.networks.counting import count
@@ -43,7 +43,7 @@ class Program:
         by_length = config.train.order == "lengths"
 
         def train(
-            state: TrainState, arrays: Any, indices: Int[Array, "k b"], learning_rate: Float[Array, ""]
+            state: TrainState, arrays: PyTree, indices: Int[Array, "k b"], learning_rate: Float[Array, ""]
         ) -> tuple[TrainState, Metrics]:
             def optimizer(update: Int[Array, ""]) -> optax.GradientTransformation:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
@@ -91,7 +91,7 @@ class Evaluator:
             found = evaluation_batches(self.size, -(-self.batch // shards) * shards, self._lengths)
         return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in found]
 
-    def __call__(self, variables: Variables, arrays: Any) -> list[dict[str, float]]:
+    def __call__(self, variables: Variables, arrays: PyTree) -> list[dict[str, float]]:
         """Return the mean metrics of each model, for variables and data that lie on the devices. The tasks of the models summarize them."""
         fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
         names = sorted(fetched[0][0], key=lambda name: name != "loss")

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from lrpt.errors import UsageError
 from lrpt.networks.layers import Layered
@@ -90,7 +90,7 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
     train = task.splits["train"]
 
     @jax.jit
-    def init(key: Array, arrays: Any) -> TrainState:
+    def init(key: Array, arrays: PyTree) -> TrainState:
         variables = model.init(key, _shortened(train.batch(arrays, jnp.zeros((1,), jnp.int32)).inputs))
         carry = blank_carry(model, train, variables, arrays, batch_size) if task.streams else None
         collections = {name: tree for name, tree in variables.items() if name not in ("params", *SOWN)}
@@ -111,10 +111,10 @@ def have_steps(inputs: Array | jax.ShapeDtypeStruct) -> bool:
     return inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
 
 
-def blank_carry(model: nn.Module, split: Split, variables: Variables, arrays: Any, rows: int) -> Any:
+def blank_carry(model: nn.Module, split: Split, variables: Variables, arrays: PyTree, rows: int) -> PyTree:
     """Return zeros in the shape of the state after a batch of `rows` rows."""
 
-    def last() -> Any:
+    def last() -> PyTree:
         example = split.batch(arrays, jnp.zeros((rows,), jnp.int32))
         return model.apply(variables, example.inputs, example.mask, method="advance")[1]
 
@@ -189,7 +189,7 @@ def train_step(
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
     key = collectives.key(jax.random.fold_in(key, state.update))
 
-    def loss(params: Any) -> tuple[Array, tuple[Metrics, Pass]]:
+    def loss(params: PyTree) -> tuple[Array, tuple[Metrics, Pass]]:
         result = forward(model, task, state.variables | {"params": params}, batch, start, key)
         metrics = jax.tree.map(jnp.mean, result.metrics)
         return metrics["loss"] + result.penalty, (metrics, result)
@@ -209,7 +209,7 @@ def train_step(
     return TrainState(params, opt_state, state.update + 1, carry, kept, state.key), metrics
 
 
-def _broken_rows(carry: Any) -> Bool[Array, "*b"]:
+def _broken_rows(carry: PyTree) -> Bool[Array, "*b"]:
     """Return which rows of a state have numbers that are not finite: False for a state without arrays."""
     finite = [jnp.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(carry)]
     return ~jnp.stack(finite).all(axis=0) if finite else jnp.asarray(False)
@@ -220,19 +220,19 @@ def _if_finite(new: Array, old: Array) -> Array:
     return jnp.where(jnp.isfinite(new).all(), new, old)
 
 
-def layer_norms(model: nn.Module, grads: Any) -> Metrics:
+def layer_norms(model: nn.Module, grads: PyTree) -> Metrics:
     """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
     layers = model.by_layer(grads) if isinstance(model, Layered) else {}
     return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
 
 
-def part_norms(grads: Any) -> Metrics:
+def part_norms(grads: PyTree) -> Metrics:
     """Return 'gradient_norm_scheduler' and 'gradient_norm_rest' if the network has schedulers."""
     parts = by_part(grads)
     return {f"gradient_norm_{name}": optax.tree.norm(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
 
 
-def with_settings(collections: Any, values: Mapping[str, Array]) -> Any:
+def with_settings(collections: PyTree, values: Mapping[str, Array]) -> PyTree:
     """Set settings in the collections. Each name in `values` stands for every setting whose name ends with it, in any layer."""
     if not values:
         return collections
@@ -249,7 +249,7 @@ def train_steps(
     task: Task,
     optimizer: Callable[[Int[Array, ""]], optax.GradientTransformation],
     state: TrainState,
-    arrays: Any,
+    arrays: PyTree,
     indices: Int[Array, "k b"],
     collectives: Collectives = ALONE,
     epoch: int = 1,
@@ -309,7 +309,7 @@ def evaluate(
     task: Task,
     split: Split,
     variables: Variables,
-    arrays: Any,
+    arrays: PyTree,
     indices: Int[Array, "c b"],
     weights: Float[Array, "c b"],
 ) -> tuple[Metrics, Float[Array, ""]]:
@@ -325,7 +325,7 @@ def evaluate(
       weights: 1 for rows that count, 0 for padding.
     """
 
-    def body(sums_and_carry: tuple[Metrics, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Metrics, Any], None]:
+    def body(sums_and_carry: tuple[Metrics, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Metrics, PyTree], None]:
         (sums, carry), (rows, weight, first) = sums_and_carry, chunk
         start = Start(carry, first) if task.streams else None
         result = forward(model, task, variables, split.batch(arrays, rows), start)

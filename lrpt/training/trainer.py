@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from lrpt.devices import parallel, processes
 from lrpt.runs.console import Bar, Console
@@ -174,7 +175,7 @@ class Trainer:
         placed = parallel.place(self.layout, [state._replace(carry=None) for state in states])
         self._state = placed._replace(carry=parallel.scatter(self.layout, [state.carry for state in states]))
 
-    def _place_arrays(self, split: str) -> Any:
+    def _place_arrays(self, split: str) -> PyTree:
         return parallel.place(self.layout, self._filled([run.task.splits[split].arrays for run in self.runs]))
 
     def _filled(self, items: list[T]) -> list[T]:

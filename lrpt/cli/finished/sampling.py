@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, PyTree
 
 from lrpt.cli.finished.run_commands import Reading, on_run
 from lrpt.cli.finished.trained import read_run
@@ -132,14 +132,14 @@ class Writer:
         end = None if streams else BEGINNING
         self._sample = jax.jit(lambda variables, read, key: sample(model, variables, read, length, key, temperature, end, top_k))
 
-    def numbers(self, variables: Any, prompt: Int[np.ndarray, " p"], seed: int = 0) -> Int[np.ndarray, " n"]:
+    def numbers(self, variables: PyTree, prompt: Int[np.ndarray, " p"], seed: int = 0) -> Int[np.ndarray, " n"]:
         """Return the numbers of the symbols that continue a prompt."""
         read = np.concatenate([[BEGINNING], prompt]).astype(np.int32)
         if not self.streams:
             read = read[np.flatnonzero(read == BEGINNING)[-1] :]
         return np.asarray(self._sample(variables, jnp.asarray(read), jax.random.key(seed)))
 
-    def text(self, variables: Any, prompt: str = "", seed: int = 0) -> str:
+    def text(self, variables: PyTree, prompt: str = "", seed: int = 0) -> str:
         """Return the prompt and its continuation.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.schedule_groups import OTHER, around, bars_and_others, kinds, lengths, repetitions
@@ -105,7 +105,7 @@ def read_schedule(trained: Loaded, split: str, length: int) -> ScheduleTrace:
     if not jnp.issubdtype(example.inputs.dtype, jnp.integer):
         raise UsageError(f"{trained.path} reads vectors: name a run that reads symbols")
 
-    def body(variables: Any, arrays: Any, carry: Any, index: Any) -> tuple[Any, Any]:
+    def body(variables: PyTree, arrays: PyTree, carry: PyTree, index: Any) -> tuple[Any, Any]:
         batch = part.batch(arrays, index[None])
         start = Start(carry, index == 0) if task.streams else None
         after, m = model.apply(variables, batch.inputs, batch.mask, start, method="schedule")  # type: ignore[misc]
@@ -115,7 +115,7 @@ def read_schedule(trained: Loaded, split: str, length: int) -> ScheduleTrace:
     windows = min(part.size, -(-length // example.inputs.shape[1]))
 
     @jax.jit
-    def read(variables: Any, arrays: Any) -> Any:
+    def read(variables: PyTree, arrays: PyTree) -> Any:
         carry = blank_carry(model, part, variables, arrays, 1) if task.streams else None
         return jax.lax.scan(partial(body, variables, arrays), carry, jnp.arange(windows))[1]
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import sigmoid
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells.gru import GRUParams, gru
 from lrpt.cells.stacked import StackParams
@@ -104,7 +104,7 @@ def _rank(recurrent: Recurrent) -> int:
     return max(parts.left.shape[0] for parts in _all_parts(recurrent))
 
 
-def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
+def _unsupported(step: Any, params: PyTree, h: PyTree, xs: PyTree, outputs: str) -> str:
     """Return the reason why the kernel does not support the arguments, or an empty string."""
     if isinstance(params, StackParams):
         return "a stack of layers"
@@ -145,12 +145,12 @@ def _states(interpret: Any, recurrent: Recurrent, inputs: Float[Array, "t 3 b n"
     return _unpack(states[:, :, :, None], *h.shape)[:, 0]
 
 
-def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tuple[Array, Any]:
+def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tuple[Array, PyTree]:
     states = _states(interpret, recurrent, inputs, h)
     return states, (recurrent, inputs, h, states)
 
 
-def _pull(interpret: Any, saved: Any, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
+def _pull(interpret: Any, saved: PyTree, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
     """Return the cotangents of the recurrent matrices, of the inputs' contributions and of the first state."""
     from lrpt.recurrence.kernels import persistent
 

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, KernelPlan
 
@@ -248,7 +248,7 @@ def _forward(
         m = _tanh(x[CANDIDATE] + block.times_diagonal(CANDIDATE, v) + _result(of_m))
         return (1 - u) * m + u * h
 
-    def step(t: Any, carry: Any) -> Any:
+    def step(t: Any, carry: PyTree) -> Any:
         h, x = carry
         following = read(jnp.minimum(t + 1, steps - 1))  # loads while this step computes
         h = block.accumulators(partial(compute, h, x), (plan.pair_rows, ROWS), wide=3)
@@ -291,7 +291,7 @@ def _backward(
         block.start_widening(h_total, RESET, narrow_r.at[:rank])
         return d_h + _result(h_total)
 
-    def step(i: Any, carry: Any) -> Any:
+    def step(i: Any, carry: PyTree) -> Any:
         d_h, saved = carry
         t = steps - 1 - i
         following = read(jnp.maximum(t - 1, 0))
