@@ -71,8 +71,8 @@ def source_of_costs() -> str:
 
 def _source(content: dict[str, Any]) -> str:
     return (
-        f"Costs: processor time of all updates of one seed, without start and compilation, measured on {_machine(content)}; 'about' is an "
-        "estimate from counts of operations."
+        f"Costs: processor time of one seed, with all updates and evaluations, without start and compilation, measured on "
+        f"{_machine(content)}; 'about' is an estimate from counts of operations."
     )
 
 

@@ -16,13 +16,13 @@ values of GRUs: LSTM 1000: 2.92, LRD-LSTM 1740/300: 2.86, both with dropout.
 Settings that the paper leaves open follow the original code:
 
 - dl4mt-lm: its initialization; dropout of symbols (0.1, by position, together with the biases of the gates), of states (0.5) and of outputs
-  (0.5); its patience of ten evaluations. Each gate has its own mask of states. Tied gates share one mask, and so do both gates of a full
+  (0.5); its patience of ten evaluations. Each gate has its own mask of states. Tied gates share one mask, and so do both gates of a dense
   GRU, but not its candidate.
 - lowrank-lstm: its streams, initialization and dropout (0.3, 0.3, 0.5). It trains for 55 epochs of 6,910 updates; the 385,000 updates here
   are 55.7 epochs.
 
 The paper says of the dropout of GRUs "as in Sennrich et al. (2016)". Their code, Nematus, has one mask for both gates and one for the
-candidate (`--model.gate-masks candidate_apart`), and masks of embeddings that are shared over time. dl4mt-lm has the former for full GRUs
+candidate (`--model.gate-masks candidate_apart`), and masks of embeddings that are shared over time. dl4mt-lm has the former for dense GRUs
 only, and the latter not at all.
 
 Differences: lowrank-lstm reads the test split in one stream, as the subcommand `score`, here in 20, which takes a twentieth of the time.

@@ -75,7 +75,9 @@ class Options:
     """share of the entries that sparse matrices have"""
     error: float | None = None
     """instead of --rank: take the smallest rank with which no matrix has a larger relative output error (low rank only)"""
-    parametrization: Annotated[str, OneOf("structure", TARGETS, notes="errors are weighted for low rank only")] = "low_rank_plus_diagonal"
+    parametrization: Annotated[
+        str, OneOf("structure", TARGETS, notes="only for low rank, errors are weighted by the states of the training data")
+    ] = "low_rank_plus_diagonal"
     structures: bool = False
     """compress nothing: print the distance of each matrix from each structure, at about the number of parameters of rank d plus diagonal"""
     tied: bool = False

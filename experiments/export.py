@@ -47,7 +47,7 @@ class Options:
     output: Path | None = None
     """where to write (None: write nothing, print the table)"""
     beside: tuple[Path, ...] = ()
-    """other runs of the same task for the table, such as one with full matrices"""
+    """other runs of the same task for the table, such as one with dense matrices"""
     rounds: int = 20
     """rounds of timing; in each round every contender takes 50 steps"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None

@@ -6,7 +6,7 @@
 
 Frozen matrices have no gradient and no optimizer state. Symbols keep their embedding and readout weights, whatever their numbers in the new
 text; those of new symbols are drawn. A cell from a file gets a new embedding and a new readout. In the end the terms are added to the
-frozen matrices, which changes predictions by rounding only, and `merged.npz` holds the network with full matrices.
+frozen matrices, which changes predictions by rounding only, and `merged.npz` holds the network with dense matrices.
 """
 
 import json

@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     name="music",
     subcommands={**COMMANDS, **SAMPLE_TUNES, **OF_MELODIES},
     **OF_TUNES,
-    about="Predict each note of a melody; units may decide in each step how much of their state to update.",
+    about="Predict each note of a melody; the network may decide at each step how much of its state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on melodies drawn at random, no download", compare=True),

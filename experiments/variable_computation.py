@@ -49,7 +49,7 @@ SCHEDULING: dict[str, Any] = {"scheduler_gradient": "cut", "smooth_growth": True
 
 
 def network(cell: str, size: int, **changes: Any) -> VariableConfig:
-    """Return a network of the paper's comparison: full matrices, and embeddings as wide as the state."""
+    """Return a network of the paper's comparison: dense matrices, and embeddings as wide as the state."""
     plain: dict[str, Any] = {"parametrization": "dense", "carry_bias": 0.0, "trainable_initial_state": False, "embedding": size}
     config = VariableConfig(cell=cell, size=size, **plain | changes)
     return replace(config, **SCHEDULING) if config.has_scheduler else config
@@ -148,7 +148,7 @@ SMALL_TABLE = {
 EXPERIMENT = Experiment(
     name="variable_computation",
     subcommands={**COMMANDS, **OF_WORDS},
-    about="Predict each character of a text; units may decide in each step how much of their state to update.",
+    about="Predict each character of a text; the network may decide at each step how much of its state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation, no download", compare=True),

@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 Draw = Callable[[Array, Shape, float], Array]
 
 glorot_uniform = nn.initializers.glorot_uniform()
-"""Uniform in +-sqrt(6 / (fan_in + fan_out)) of each factor's own shape, as lowrank-gru draws R, L and W: L R is not matched to a full U."""
+"""Uniform in +-sqrt(6 / (fan_in + fan_out)) of each factor's own shape, as lowrank-gru draws R, L and W: R L does not match a dense U."""
 
 
 def small_uniform(key: Array, shape: Shape) -> Float[Array, "..."]:
@@ -106,7 +106,7 @@ INITIALIZATIONS: dict[str, Initialization] = {
 }
 """glorot: as in lowrank-gru.
 
-dl4mt: as in dl4mt-lm (small_lm.py). Its products L R start near 1e-4 sqrt(d), which almost switches the recurrence off.
+dl4mt: as in dl4mt-lm (small_lm.py). Its products R L start near 1e-4 sqrt(d), which almost switches the recurrence off.
 
 uniform: biases too, unless a cell initializes them to a constant other than zero. lowrank-lstm and the networks of Zilly et al. (2017) use
 a range of 0.04.
@@ -117,7 +117,7 @@ lru (lattice recurrent units): as in chahuja/lru (model.py, with the defaults of
 in +-1/sqrt(n), where n is the output width of a matrix. Embeddings are standard normal. The readout is uniform in +-1/sqrt(n), where n is
 its input width. Weights and biases of the first transition of an RHN are uniform in +-1/sqrt(2n), because it is one linear map of input
 and state there, and PyTorch counts the inputs. That code has no low-rank matrices; here their factors are uniform in +-1/sqrt(n), where n
-is the number of outputs of L and of inputs of R (the first transition of an RHN: in the range of its full matrices).
+is the number of outputs of L and of inputs of R (the first transition of an RHN: in the range of its dense matrices).
 
 The paper (Ahuja and Morency 2018) says Glorot. `glorot` draws each n x n block on its own, within +-sqrt(3/n), which is sqrt(3) times the
 range of `lru`. The gates of an LRU are one matrix from 2n to 4n in that code, for which Glorot's rule gives the range of `lru`."""

@@ -72,7 +72,7 @@ def _one_hot(symbols: Int[Array, "*b"], width: int, dtype: DTypeLike) -> Inexact
 
 
 def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:
-    """Return the products of symbols with a full matrix: its rows, times the weights if there are any."""
+    """Return the products of symbols with a dense matrix: its rows, times the weights if there are any."""
     return v.weights(kernel.dtype) * _rows(kernel, v.symbols) if isinstance(v, Weighted) else _rows(kernel, v)
 
 

@@ -49,7 +49,7 @@ class Options:
     """measure only the main contenders, three times, on six workloads"""
     workloads: Annotated[tuple[str, ...], OneOf("what to train", ALL)] = tuple(WORKLOADS)
     contenders: tuple[str, ...] = tuple(CONTENDERS)
-    """which contenders take part"""
+    """which contenders take part; docs/performance.md explains the main ones"""
     rounds: int = 15
     """measurements of each contender"""
     json: Path | None = None

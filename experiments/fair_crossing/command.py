@@ -4,15 +4,15 @@
     python -m experiments.fair_crossing --equal time                           equal time per update, measured on this machine
     python -m experiments.fair_crossing --tasks copy --cells gru --matrices dense monarch --updates 5000
 
-All recurrent matrices of a network are stored in one way, with about `--share` of the parameters of full ones. Inputs, biases and readout
-are full. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
-time`, it is one whose update takes as long as that of the first cell's full matrices at that budget. While that is measured, the two
+All recurrent matrices of a network are stored in one way, with about `--share` of the parameters of dense ones. Input matrices and readout
+are dense. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
+time`, it is one whose update takes as long as that of the first cell's dense matrices at that budget. While that is measured, the two
 networks take turns.
 
 Every pair of a cell and a parametrization first trains with one seed at the three middle ones of `--rates`, and at further ones while the
 best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A rate at which any
 seed diverges counts as the worst, and the next best one trains with all seeds. `sizes.json` in `--workdir` holds the widths that were
-found, so that a resumed comparison measures nothing again. `fair_crossing.json` holds every run, and the differences from full matrices
+found, so that a resumed comparison measures nothing again. `fair_crossing.json` holds every run, and the differences from dense matrices
 with their significance (`significance.py`).
 """
 
@@ -182,7 +182,7 @@ def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
 
 
 def _compared(pair: tuple[str, str], said: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ratio of a pair's error to that of full matrices, and its p-value."""
+    """Return the ratio of a pair's error to that of dense matrices, and its p-value."""
     own = next((one for one in said if (one["cell"], one["parametrization"]) == pair), None)
     if own is None:
         return ["", ""]

@@ -26,9 +26,9 @@ class Options:
     equal: str = "parameters"
     """what all networks of a task have in common: parameters (their number) or time (of an update)"""
     budget: int = 20_000
-    """number of parameters of each network; for time, of the first cell with full matrices, whose time the others match"""
+    """number of parameters of each network; for time, of the first cell with dense matrices, whose time the others match"""
     share: float = 0.25
-    """parameters of a structured matrix, as a share of those of a full matrix of its size"""
+    """parameters of a structured matrix, as a share of those of a dense matrix of its size"""
     depth: int = 2
     """transitions within a step, for cells that can have several"""
     lag: int = 30

@@ -44,9 +44,9 @@ class Frame(NamedTuple):
     """The common part of all networks of a cell on one task.
 
     Attributes:
-      model: a network with full matrices, of any width.
+      model: a network with dense matrices, of any width.
       input_size, output_size: of the task.
-      share: parameters of a structured matrix, as a share of those of a full one.
+      share: parameters of a structured matrix, as a share of those of a dense one.
     """
 
     model: ModelConfig

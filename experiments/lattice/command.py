@@ -123,7 +123,7 @@ What you saw: nats lost for each character on the last twentieth of the text, by
 
 Next:
   python -m experiments.lattice convergence                              all seven models: losses, and epochs until the best one
-  python -m experiments.fair_crossing                                    six cells with full and structured matrices, on equal terms
+  python -m experiments.fair_crossing                                    six cells with dense and structured matrices, on equal terms
   python -m experiments.lattice sample runs/lattice/quick-lru-seed0      text from a network that you have just trained
   python -m experiments.lattice --preset paper --data.dir DIR            Penn Treebank (DIR: where its files are, or are to go)""",
 )

@@ -18,14 +18,14 @@ from lrpt.recurrence import recur
 
 
 class Timing(NamedTuple):
-    """Timing of one contender.
+    """Timing of one cell.
 
     Attributes:
-      name: 'unit' (constant computation), 'unit of equal operations', 'masked' (all products, and the mask), 'blocks, m = 0.25' or
-        'blocks, as trained'.
-      proportion: mean m, None for the units with constant computation.
-      multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first d dimensions,
-        where d is m n, rounded as the hard mask does.
+      name: 'unit' or 'unit of equal operations' (the usual cells), 'masked' (the cell with a mask and all products), 'blocks, m = 0.25' or
+        'blocks, as trained' (the same cell computed by blocks).
+      proportion: mean m, None for the usual cells.
+      multiplications: multiplications of a mean step inside matrices. With blocks, those of the first d dimensions count, where d is m n,
+        rounded as the hard mask does.
       microseconds: time per step in microseconds, one value for each round.
     """
 
@@ -66,13 +66,12 @@ def time_steps(
     count: int = 8,
     rounds: int = 9,
 ) -> list[Timing]:
-    """Time units with constant computation, the masked twin, and the same unit with blocks.
+    """Time the usual cells, the cell with a mask and all products, and the same cell computed by blocks.
 
-    Blocks are timed with constant schedules and with the trained schedule. The units with constant computation have the full size, and
-    the size with as many multiplications as the trained schedule.
+    Blocks are timed with constant schedules and with the trained schedule. The usual cells have constant computation. One has the full
+    size, the other the size with as many multiplications as the trained schedule.
 
-    Every contender runs the whole sequence in one compiled loop. Contenders take turns, so that ratios hold under a changing load of the
-    machine.
+    Each runs the whole sequence in one compiled loop. They take turns, so that ratios hold under a changing load of the machine.
 
     Args:
       cell: 'vcrnn', 'vcgru' or 'vclstm'.
@@ -81,9 +80,9 @@ def time_steps(
       xs: inputs.
       proportions: m of the constant schedules.
       rounding: rounding of the network's hard mask, which the blocks compute.
-      epsilon: threshold of the network's soft mask, which the masked twin computes.
+      epsilon: threshold of the network's soft mask, with which the cell with all products is computed.
       count: number of block sizes.
-      rounds: number of turns of each contender.
+      rounds: number of turns of each.
     """
     n = xs.shape[-1]
     sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell, rounding))

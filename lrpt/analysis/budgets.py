@@ -85,7 +85,7 @@ def storages(kind: str, spec: MatrixSpec) -> Iterator[MatrixConfig]:
 def closest_storage(kind: str, spec: MatrixSpec, budget: int) -> MatrixConfig:
     """Find the sizes at which a matrix of a form has the number of parameters closest to a budget. The first wins ties.
 
-    All sizes are tried at which the matrix has fewer parameters than a full one; all sizes if there are none.
+    All sizes are tried at which the matrix has fewer parameters than a dense one; all sizes if there are none.
 
     Raises:
       UsageError: no size fits the matrix, as for a form of square matrices and a matrix that is not square.

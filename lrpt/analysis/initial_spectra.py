@@ -36,7 +36,7 @@ class InitialSpectrum(NamedTuple):
 
 
 def drawn_params(template: PyTree, spread: float, identity: bool = False, seed: int = 0) -> PyTree:
-    """Draw parameters with full matrices.
+    """Draw parameters with dense matrices.
 
     Recurrent entries are normal with standard deviation `spread`, input entries are normal with variance 1/m, and biases have their initial
     values. With `identity` the identity matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017,

@@ -40,9 +40,18 @@ def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
 
 
 def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
-    """Compute the share of a schedule's variance between groups of steps: 1 if m depends on the group alone, 0 for a constant schedule.
+    r"""Compute the share of a schedule's variance between groups of steps: 1 if m depends on the group alone, 0 for a constant schedule.
+
+    .. math::
+        \frac{\sum_g n_g (\mu_g - \mu)^2}{\sum_t (m_t - \mu)^2}
+
+    Group g has :math:`n_g` steps with the mean :math:`\mu_g`; :math:`\mu` is the mean of all steps.
 
     Compare autocorrelations with it: bits of a text are periodic too, and a schedule that depends only on the bit inherits their period.
+
+    Args:
+      m: the schedule.
+      groups: the group of each step.
     """
     names = {group: i for i, group in enumerate(dict.fromkeys(groups))}
     number = np.array([names[group] for group in groups])
@@ -69,7 +78,17 @@ def group_means(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Fl
 
 
 def operations_on(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> float:
-    """Return the share of a schedule's operations that falls on a group of steps. A step takes m^2 of the operations of the whole unit."""
+    r"""Return the share of a schedule's operations that falls on a group of steps.
+
+    A step takes m^2 of the operations of the whole unit. Work outside of the matrices and in the scheduler is left out.
+
+    .. math::
+        \sum_{t \in G} m_t^2 \Big/ \sum_t m_t^2
+
+    Args:
+      m: the schedule.
+      group: whether each step is in the group G.
+    """
     squares = np.square(m, dtype=np.float64)
     return float(np.sum(squares, where=group) / np.sum(squares))
 

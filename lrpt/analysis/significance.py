@@ -12,7 +12,12 @@ ROUNDING = 1e-12
 
 
 def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the two-sided p-value of Student's t-test on pairs: how probable such a mean difference is if the models are equally good.
+    r"""Return the two-sided p-value of Student's t-test on pairs: how probable such a mean difference is if the models are equally good.
+
+    .. math::
+        t = \bar d \Big/ \frac{s}{\sqrt n}
+
+    has n - 1 degrees of freedom. :math:`\bar d` is the mean of the n differences d, and s their standard deviation.
 
     Args:
       one, other: scores of two models, in the order of their common seeds.
@@ -36,11 +41,19 @@ def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 
 def holm(p_values: Sequence[float | None], level: float = 0.05) -> list[bool]:
-    """Return which differences are significant by the correction of Holm (1979) for all of them together.
+    r"""Return which differences are significant by the correction of Holm (1979) for all of them together.
+
+    The k-th smallest of m p-values is significant if it and all smaller ones pass
+
+    .. math::
+        p_{(k)} \le \frac{level}{m - k + 1}
 
     Args:
-      p_values: one for each difference; None or NaN, for which nothing is known, is never significant.
+      p_values: one for each difference; None or NaN, for which nothing is known, is never significant, and not counted in m.
       level: family-wise error rate, the probability of calling any difference significant if there is none.
+
+    Returns:
+      One boolean for each difference, in the given order.
     """
     known = sorted((p, i) for i, p in enumerate(p_values) if p is not None and not math.isnan(p))
     found = [False] * len(p_values)

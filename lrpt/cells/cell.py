@@ -19,7 +19,10 @@ from lrpt.symbols import type_of_input
 
 
 class Gate(NamedTuple):
-    """Parameters of one affine function of input and state."""
+    """Parameters of the affine map x W + h U + b.
+
+    Call it as `gate(x, h)`: x is (batch, m) floats, or (batch,) integers that stand for one-hot vectors; h is (batch, n).
+    """
 
     input: Operator
     recurrent: Operator
@@ -64,8 +67,8 @@ def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | 
     Args:
       spec: sizes.
       bias: initial value of its bias.
-      group: its recurrent matrix shares R with those of the same group if they are tied.
-      fan_in: of its matrices and its bias, as in `MatrixSpec`.
+      group: if matrices are tied, the recurrent matrices of one group share R.
+      fan_in: number of inputs of the whole linear map, as in `MatrixSpec`.
     """
     inputs = MatrixSpec(spec.input_size, spec.size, "input", fan_in=fan_in)
     return Gate(inputs, *state_gate_spec(spec, bias, group, fan_in))  # type: ignore[arg-type]
@@ -87,7 +90,7 @@ def in_group(template: PyTree, group: str) -> PyTree:
 
 
 def as_wide_as_the_state(spec: CellSpec) -> int:
-    """Return n, as a value of `Cell.input_size`."""
+    """Return n. Use it as `Cell.input_size` for cells whose inputs must be as wide as the state."""
     return spec.size
 
 

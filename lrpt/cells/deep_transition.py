@@ -63,7 +63,7 @@ def dts_rnn(
 ) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[TransitionInfo, ...]]]:
     r"""Compute one step of a deep transition RNN with shortcuts (Pascanu et al. 2014, DT(S)-RNN).
 
-    As `dt_rnn`, but :math:`z_l = \tanh(z_{l-1} U_l + h S_l + b_l)` for l > 1, with full learned matrices S_l, as in GroundHog's
+    As `dt_rnn`, but :math:`z_l = \tanh(z_{l-1} U_l + h S_l + b_l)` for l > 1, with dense learned matrices S_l, as in GroundHog's
     `RecurrentMultiLayerShortPath`; they are not identities. If matrices are tied, U_1 and all S_l share one projection R, since they see
     the same state.
     """

@@ -52,7 +52,16 @@ def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activati
 
 
 def highway_stack(layers: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> Float[Array, "*b n"]:
-    """Compute the state after all layers. Every leaf of `layers` has a leading axis of layers of one shape."""
+    """Compute the state after all layers.
+
+    Args:
+      layers: parameters of T layers of one shape; every leaf has a leading axis T.
+      x: state before the first layer, (batch, n).
+      activation: g.
+
+    Returns:
+      The state after the last layer, (batch, n).
+    """
     return jax.lax.scan(lambda x, params: (highway(params, x, activation)[0], None), x, layers)[0]
 
 

@@ -45,9 +45,9 @@ def rhn(
         s_l = h_l \odot t_l + s_{l-1} \odot (1 - t_l)
 
     s_0 is the state before the step, y = s_L the state after it. Each layer has one bias for each gate, as in the paper and the authors'
-    TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias, which
-    is 2 for their Penn Treebank, 4 for enwik8 and text8. If matrices are tied, the gates of one layer share a projection R. Each layer has
-    its own, since it sees another state.
+    TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias. The
+    authors use a carry bias of 2 on the Penn Treebank, and 4 on enwik8 and text8. If matrices are tied, the gates of one layer share a
+    projection R. Each layer has its own, since it sees another state.
 
     Args:
       params: the layers, first to last. Only the first has input matrices.

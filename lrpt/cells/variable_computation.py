@@ -14,8 +14,8 @@ may change by a schedule: in the paper it is 0.1 in the first epoch and grows by
 The units are those of `lrpt.cells.elman`, `gru` and `lstm`, and equal them if the mask is one everywhere. The soft mask is not one
 everywhere at m = 1: by eq. 8 its last dimension is one half. In the limit of infinite sharpness, eq. 8 updates floor(m n) dimensions, while
 the text says ceil(m n). The paper prints no biases of units. Its update gate z lets in the new state; the one here, as in `gru`, passes the
-old one on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized
-to zero. So is the bias b unless the initialization draws biases. Hence m starts at 1/2.
+old one on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are dense, and start
+at zero. So does the bias b unless the initialization draws biases. Hence m starts at 1/2.
 
 In eqs. 9 and 13 the paper prints h_t where h_{t-1} is meant, and in eqs. 9 and 12 it prints i for the masked input x.
 
@@ -158,7 +158,20 @@ BASE = {name: unit.base for name, unit in _UNITS.items()}
 
 
 def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
-    """Compute the mask e of eqs. 8 and 11 from m."""
+    r"""Compute the soft mask (Jernite et al. 2017, eqs. 8 and 11).
+
+    .. math::
+        e_i = Thres_\epsilon(\sigma(\lambda (m n - i))), \quad i = 1, \dots, n
+
+    Args:
+      sharpness: lambda.
+      epsilon: threshold of rounding: values below epsilon become 0, values above 1 - epsilon become 1.
+      m: share of the state to update, (..., 1).
+      n: size of the state.
+
+    Returns:
+      e, (..., n).
+    """
     sharpness = sharpness if isinstance(sharpness, int | float) else _exact(jnp.asarray(sharpness))
     e = sigmoid(sharpness * (_exact(m) * n - _positions(m, n))).astype(m.dtype)
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))

@@ -15,16 +15,16 @@ from lrpt.training.observers import Observer
 
 
 def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
-    """Return variants of a network: with full matrices, under the name `dense`, with low-rank matrices, and with a diagonal added."""
+    """Return variants of a network: with dense matrices, under the name `dense`, with low-rank matrices, and with a diagonal added."""
     kinds = {dense: "dense", "lr": "low_rank", "lrd": "low_rank_plus_diagonal"}
     return {name: {"parametrization": kind} for name, kind in kinds.items()}
 
 
 def sized_variants(widths: Sequence[int], low_rank: Sequence[int], diagonal: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Return variants of a GRU: with full matrices of several widths, and with structured ones of the largest width and several ranks.
+    """Return variants of a GRU: with dense matrices of several widths, and with structured ones of the largest width and several ranks.
 
     Args:
-      widths: widths with full matrices.
+      widths: widths with dense matrices.
       low_rank: ranks without a diagonal.
       diagonal: ranks with a diagonal.
     """

@@ -55,7 +55,7 @@ class Command(Generic[M, D]):
     preset: str = "quick"
     """named configuration that the other flags change"""
     seed: int = 0
-    """seed of parameters, synthetic data and the order of batches"""
+    """seed of parameters, synthetic data, the order of batches, dropout and the permutation of pixels"""
     seeds: int = 1
     """number of seeds to train, from --seed on; the table gives mean and standard deviation"""
     compare: bool = False

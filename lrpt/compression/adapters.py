@@ -1,10 +1,10 @@
 """Adapters: the recurrent matrices of a trained network are frozen, and a trainable term of low rank is added to each.
 
-    W' = W + L R (+ D), with W frozen, and L and D zero at the start (Hu et al. 2022, section 4.1)
+    W' = W + R L (+ D), with W frozen, and L and D zero at the start (Hu et al. 2022, section 4.1)
 
 The network starts with the predictions of the trained one. What is frozen lies in the Flax collection 'frozen'. So it has no gradient and
 no state of the optimizer. Biases, inputs, embeddings, the initial state and the readout are trained as before. `in_full` adds the terms up
-again, after which the network is an ordinary one with full matrices.
+again, after which the network is an ordinary one with dense matrices.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ Config = TypeVar("Config", bound=RecurrentConfig)
 
 
 def in_full(params: PyTree, network: Recurrent, frozen: Any = None) -> dict[str, Any]:
-    """Multiply out and add up all matrices of a network. Return the parameters of the same function with full matrices, up to rounding.
+    """Multiply out and add up all matrices of a network. Return the parameters of the same function with dense matrices, up to rounding.
 
     Args:
       params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
@@ -72,7 +72,7 @@ def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str,
 
 
 def merged(variables: Mapping[str, Any], network: Recurrent) -> dict[str, Any]:
-    """Add the adapters of a network to its matrices. Return the variables of the network with full matrices (`full_config`)."""
+    """Add the adapters of a network to its matrices. Return the variables of the network with dense matrices (`full_config`)."""
     params = variables["params"]
     whole = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
     rest = {name: tree for name, tree in variables.items() if name != FROZEN}
@@ -85,7 +85,7 @@ def with_symbols(
     """Return parameters for another vocabulary: what belongs to a symbol moves to its new number, and unknown symbols stay as drawn.
 
     Args:
-      params: parameters of a `SequenceModel` whose input matrices are full.
+      params: parameters of a `SequenceModel` whose input matrices are dense.
       initial: parameters as drawn for the new vocabulary.
       network: its recurrent part.
       old: the symbols that the network was trained with.

@@ -22,7 +22,7 @@ class MatrixReport:
     Attributes:
       matrix: its role and gate, such as 'recurrent/update'.
       shape: (n_in, n_out).
-      rank: rank of L R, displacement rank, number of reflections or rank of a tensor train; None for other structures.
+      rank: rank of R L, displacement rank, number of reflections or rank of a tensor train; None for other structures.
       residual: |W' - W| / |W| in Frobenius norms.
       output_error: the root of E|v W' - v W|^2 / E|v W|^2 over rows v with the given moments; None without moments.
       iterations: singular value decompositions of the fit; matrices that share R are fitted together.

@@ -1,7 +1,7 @@
 """Nearest low-rank and low-rank-plus-diagonal matrices.
 
-The nearest matrix of rank d is the truncated singular value decomposition (Eckart and Young 1936). For L R + D there is no closed form,
-but there is one for either part if the other is given: L R is the truncated decomposition of W - D, and D is the diagonal of W - L R.
+The nearest matrix of rank d is the truncated singular value decomposition (Eckart and Young 1936). For R L + D there is no closed form,
+but there is one for either part if the other is given: R L is the truncated decomposition of W - D, and D is the diagonal of W - R L.
 Alternating between the parts never increases the error but converges slowly. Iterations are therefore extrapolated; an extrapolation that
 does not help is undone. The alternation may end in a local minimum, so it is tried from several starts.
 
@@ -70,12 +70,12 @@ class Fit(NamedTuple):
 
 
 def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moments: Float[np.ndarray, "i i"] | None = None) -> Fit:
-    """Find the matrix L R + D nearest to W. With D it is the best of three local minima (`_starts`).
+    """Find the matrix R L + D nearest to W. With D it is the best of three local minima (`_starts`).
 
     Args:
       W: a matrix that acts on row vectors. With a diagonal it must be a square matrix, or several concatenated ones [W_1 ... W_k], which
         share the projection R and have their own diagonals.
-      rank: d, columns of L and rows of R.
+      rank: d, columns of R and rows of L.
       diagonal: whether there is a D. Without D the result is optimal and takes one decomposition.
       moments: C, the second moments of the rows that W multiplies. By default all entries of W have equal weights.
 
@@ -146,7 +146,7 @@ def relative_error(
 
 
 class _Turns(NamedTuple):
-    """The result of an alternation: D, and the error norm of D with the best L R."""
+    """The result of an alternation: D, and the error norm of D with the best R L."""
 
     diagonal: np.ndarray
     error: float
@@ -172,7 +172,7 @@ class _Problem:
         return rest @ vectors[:rank].T, vectors[:rank], float(np.linalg.norm(values[rank:]))
 
     def diagonal(self, low_rank: np.ndarray) -> np.ndarray:
-        """Return the best D for W - L R: its diagonal, or d_j = (C (W - L R))_jj / C_jj."""
+        """Return the best D for W - R L: its diagonal, or d_j = (C (W - R L))_jj / C_jj."""
         rest = self.W - low_rank
         row, column = _on_diagonal(rest)
         if self.moments is None:
@@ -204,7 +204,7 @@ class _Problem:
         return best._replace(iterations=count)
 
     def balanced(self, diagonal: np.ndarray, rank: int, iterations: int) -> Fit:
-        """Return the best L R for D, with the roots of its singular values in both factors."""
+        """Return the best R L for D, with the roots of its singular values in both factors."""
         P, Q, _ = self.low_rank(diagonal, rank)
         U, values, V = np.linalg.svd(P, full_matrices=False)
         scale = np.sqrt(values)[:, None]
@@ -225,7 +225,7 @@ def _extrapolated(turns: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 def _starts(problem: _Problem, rank: int) -> Iterator[np.ndarray]:
     """Yield starts of the alternation: D = 0, D = diag(W), and a D found with increasing ranks.
 
-    From D = 0 a large diagonal becomes a part of L R and stays there. From diag(W) it does not. Increasing the rank completes the diagonal
+    From D = 0 a large diagonal becomes a part of R L and stays there. From diag(W) it does not. Increasing the rank completes the diagonal
     from the entries beside it.
     """
     own = problem.W[_on_diagonal(problem.W)]

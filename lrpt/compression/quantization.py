@@ -30,6 +30,8 @@ class Quantized(NamedTuple):
 def quantize(params: PyTree) -> PyTree:
     """Return parameters with each matrix as `Quantized`. Other arrays stay: biases, diagonals, states, blocks of structured matrices.
 
+    With the scale s = max |w| / 127 along the longer axis, q = round(w / s). If that scale is (nearly) zero, s is 1.
+
     Raises:
       UsageError: a matrix has an entry that is not finite.
     """

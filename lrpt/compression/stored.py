@@ -22,12 +22,12 @@ class Stored(NamedTuple):
 def full_matrices(
     params: PyTree, network: Recurrent, role: str = "recurrent", frozen: Any = None
 ) -> dict[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]]:
-    """Return the specification and the full form of each matrix of a role, by gate. `frozen` is as for `cell_params`."""
+    """Return the specification and the dense form of each matrix of a role, by gate. `frozen` is as for `cell_params`."""
     return {name: (spec, full_form(matrix)) for name, (spec, matrix) in stored_matrices(params, network, role, frozen).items()}
 
 
 def full_form(matrix: Matrix) -> Float[np.ndarray, "i o"]:
-    """Return the full form of a matrix."""
+    """Return the dense form of a matrix."""
     with jax.default_matmul_precision("highest"):
         return np.asarray(matrix.to_dense(), np.float64)
 

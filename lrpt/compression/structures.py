@@ -79,7 +79,7 @@ def _alternated(
 
 
 def to_dense(arrays: Mapping[str, np.ndarray], name: str, spec: MatrixSpec, config: MatrixConfig) -> Float[np.ndarray, "i o"]:
-    """Return the full matrix that arrays of a form stand for, in double precision."""
+    """Return the dense matrix that arrays of a form stand for, in double precision."""
     with jax.enable_x64(True):
         return np.asarray(FORMS[config.kind].matrix(name, spec, config, arrays).to_dense())  # type: ignore[arg-type]
 

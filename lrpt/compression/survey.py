@@ -36,7 +36,7 @@ def distances(matrices: Mapping[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]
     """Compute the distance of each matrix from each structure, at the numbers of parameters closest to rank d plus diagonal.
 
     Args:
-      matrices: specification and full matrix by name; square ones.
+      matrices: specification and dense matrix by name; square ones.
       rank: d.
 
     Raises:

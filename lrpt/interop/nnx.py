@@ -32,7 +32,7 @@ class Setting(nnx.Variable):
 
 
 class Frozen(nnx.Variable):
-    """An array of a matrix that training leaves alone, such as the full matrix under an adapter."""
+    """An array of a matrix that training leaves alone, such as the dense matrix under an adapter."""
 
 
 class Cell(nnx.RNNCellBase):

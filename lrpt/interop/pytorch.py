@@ -50,7 +50,7 @@ class _Gate(NamedTuple):
 
 
 def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], Recurrent]:
-    """Convert arrays to the parameters of a `Recurrent` network with full matrices and a zero initial state. Return both.
+    """Convert arrays to the parameters of a `Recurrent` network with dense matrices and a zero initial state. Return both.
 
     Args:
       arrays: parameters of one `flax.linen` GRUCell, LSTMCell or OptimizedLSTMCell (`hn/kernel`; nested, or with names joined by / or .),
@@ -205,7 +205,7 @@ def _stacked(suffix: str, gates: list[_Gate]) -> dict[str, np.ndarray]:
 
 
 def _multiplied_out(gate: Any) -> _Gate:
-    """Return the full matrices of a gate, and its two biases."""
+    """Return the dense matrices of a gate, and its two biases."""
     with jax.default_matmul_precision("highest"):
         W, U = np.asarray(gate.input.to_dense()), np.asarray(gate.recurrent.to_dense())
     b = np.asarray(gate.bias.bias)

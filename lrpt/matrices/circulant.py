@@ -82,7 +82,7 @@ class ToeplitzLike:
 
     Z_1(g) is the circulant matrix with the first row g. Z_{-1}(h) is the skew-circulant one: circulant, with the entries below the diagonal
     negated. Toeplitz matrices and their inverses have a displacement rank of at most 2 (Sindhwani et al. 2015, section 3 and eq. 6).
-    Parameters: 2 n r. Multiplications: about (3 + 3 r) n log2 n.
+    Parameters: 2 n r. Multiplications: about (3 + 3 r) n log2 n + (6 r + 2) n.
     """
 
     slowness: ClassVar[float] = 7.0

@@ -1,4 +1,4 @@
-"""Full matrices, stored as they are or as their transpose."""
+"""Dense matrices, stored as they are or as their transpose."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lrpt.symbols import as_vectors, type_of_input
 @register_fields
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A full matrix W = kernel."""
+    """A dense matrix W = kernel."""
 
     selects_rows: ClassVar[bool] = True
     kernel: Float[Array, "i o"]
@@ -54,7 +54,7 @@ class Dense:
 @register_fields
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A full matrix stored as its transpose, W = transpose^T: the factor R of a low-rank matrix."""
+    """A dense matrix stored as its transpose, W = transpose^T: the factor R of a low-rank matrix."""
 
     selects_rows: ClassVar[bool] = True
     transpose: Float[Array, "o i"]
@@ -71,7 +71,7 @@ class Projection:
 
 
 def stored_both_ways(operator: Operator) -> tuple[Float[Array, "i o"], Float[Array, "o i"]] | tuple[None, None]:
-    """Return (W, W^T) of a full matrix, and (None, None) of other operators and of matrices so thin that they need no matrix product.
+    """Return (W, W^T) of a dense matrix, and (None, None) of other operators and of matrices so thin that they need no matrix product.
 
     Subclasses count as other operators: their `apply` may be more than the product.
     """

@@ -17,9 +17,13 @@ from lrpt.symbols import type_of_input
 @register_fields
 @dataclass(frozen=True, eq=False)
 class LowRank(Composite):
-    r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3).
+    r"""A matrix of rank at most d, stored as two thin factors.
 
-    Stored as left = L^T (d, n_out) and right = R (d, n_in).
+    .. math::
+        W = R L
+
+    with R = right^T (n_in, d) and L = left (d, n_out). For column vectors, Miceli Barone 2018 (eq. 3) writes
+    :math:`\theta^U = \theta^L \theta^R`, with :math:`\theta^L` = left^T and :math:`\theta^R` = right.
     """
 
     selects_rows: ClassVar[bool] = True
@@ -34,7 +38,7 @@ class LowRank(Composite):
     def degrees_of_freedom(self) -> int:
         """d (n_in + n_out) - d^2, for a square matrix 2nd - d^2: L and R are unique up to an invertible d x d matrix (section 2.2).
 
-        A d above n_in or n_out counts as the smaller of these, the rank of a full matrix.
+        A d above n_in or n_out counts as the smaller of these, the rank of a dense matrix.
         """
         rank = min(self.left.shape[0], *self.shape)
         return rank * (sum(self.shape) - rank)

@@ -60,7 +60,7 @@ class Sparse:
         return jnp.einsum("...ok,ok->...o", v[..., self.places], self.entries)
 
     def gradient(self, v: Float[Array, "*b i"], cotangent: Float[Array, "*b o"]) -> "Sparse":
-        """Return the entries of the full matrix's gradient: reverse mode would add up k n_out numbers of each row."""
+        """Return the entries of the dense matrix's gradient: reverse mode would add up k n_out numbers of each row."""
         full = over_rows(v, cotangent)
         return Sparse(full[self.places, _outputs(self.entries)], self.n_in, self.seed)
 

@@ -21,7 +21,7 @@ from lrpt.pytrees import register_fields
 class Sum(Composite):
     r"""A sum of matrices of one shape, each stored in its own way: :math:`W = \sum_t W_t`.
 
-    Low rank plus diagonal is one (`low_rank_plus_diagonal`), and so is a frozen full matrix with a trainable adapter.
+    Low rank plus diagonal is one (`low_rank_plus_diagonal`), and so is a frozen dense matrix with a trainable adapter.
     """
 
     selects_rows: ClassVar[bool] = True
@@ -72,5 +72,11 @@ class Sum(Composite):
 
 
 def low_rank_plus_diagonal(left: Float[Array, "d n"], right: Float[Array, "d n"], diagonal: Float[Array, " n"]) -> Sum:
-    r"""Return \theta^U = \theta^L \theta^R + \theta^D (Miceli Barone 2018, eq. 4): square, of full rank, and still of O(nd) parameters."""
+    """Return the square matrix W = right^T left + diag(diagonal), with 2 n d + n parameters (Miceli Barone 2018, eq. 4).
+
+    Args:
+      left: L, (d, n).
+      right: the transpose of R, (d, n).
+      diagonal: entries of D, (n,).
+    """
     return Sum((LowRank(left, right), Diagonal(diagonal)))

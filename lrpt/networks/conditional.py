@@ -58,7 +58,7 @@ class ConditionalConfig(NetworkDefaults):
         return replace(self, initial=DrawConfig())
 
     def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and full matrices."""
+        """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and dense matrices."""
         alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"
         return {**metrics} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 

@@ -90,7 +90,7 @@ class EmbeddingConfig:
     width: int | None = None
     """width of the vectors, or of a linear map of vector inputs (None: the cell reads inputs directly, or at the width it needs)"""
     rank: int | None = None
-    """rank of the embedding matrix, stored as a product of two (None: full)"""
+    """rank of the embedding matrix, stored as a product of two (None: dense)"""
     tied: bool = False
     """the readout uses the embedding matrix; the width must equal the width of the outputs"""
 

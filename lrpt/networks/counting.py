@@ -52,7 +52,8 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
 def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, num_metrics: int = 2) -> int:
     """Return the bytes that each device contributes to the average of an update: the gradient and `num_metrics` metrics.
 
-    A ring sends 2 (N - 1) / N times this number of bytes from each of N devices. Statistics of batch normalization are not included.
+    These are 4 (P + num_metrics) bytes for P trainable parameters in float32. A ring sends 2 (N - 1) / N times this number of bytes from
+    each of N devices. Statistics of batch normalization are not included.
 
     Args:
       config: configuration of the network.

@@ -66,7 +66,7 @@ class HighwayInputConfig:
     """Storage of the input matrix."""
 
     rank: int | None = None
-    """rank of the input matrix, stored as a product of two (None: full)"""
+    """rank of the input matrix, stored as a product of two (None: dense)"""
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "model.inputs.rank")
@@ -81,7 +81,7 @@ class HighwayDropoutConfig:
     states: float = 0.3
     """share of the state components of each layer dropped before its matrices; the passthrough is not dropped"""
     projections: float = 0.3
-    """share of the components of the projections R x dropped"""
+    """share of the components of the projections x R dropped"""
     outputs: float = 0.5
     """share of the components of the last state dropped"""
     shared_masks: bool = False

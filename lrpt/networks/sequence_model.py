@@ -34,7 +34,12 @@ from lrpt.symbols import Weighted, check_symbols
 @accepts_short_names
 @dataclass(frozen=True)
 class ModelConfig(RecurrentConfig):
-    """Configuration of a recurrent network: its cell and its size. Further settings are in groups."""
+    """Configuration of a recurrent network: its cell and its size. Further settings are in groups.
+
+    Examples:
+      Settings of groups may be given by short name: `ModelConfig("gru", size=128, rank=8)` sets `matrices.rank`.
+      `ModelConfig.short_names` lists them.
+    """
 
     embeddings: EmbeddingConfig = field(default_factory=EmbeddingConfig)
 

@@ -195,7 +195,7 @@ class VariableConfig(ModelConfig):
 
         multiplications        of a mean step: in the matrices of the updated components, and of the scheduler
         equivalent_size        size of the Elman network with the same number of multiplications
-        paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with full matrices
+        paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with dense matrices
         autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k: means over all steps, and over all
                                pairs of steps in the same window
 

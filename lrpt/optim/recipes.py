@@ -96,7 +96,7 @@ RECIPES: dict[str, Recipe] = {
         recovers=True,
     ),
     "copy_memory_dense": Recipe(
-        "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: full GRU and LSTM)",
+        "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: dense GRU and LSTM)",
         1e-3,
         lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, eps=1e-8)),
     ),

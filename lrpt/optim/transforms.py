@@ -137,7 +137,7 @@ def clip_all_but_first_seven(max_delta: Scalar = 1.0) -> optax.GradientTransform
     The script selects tensors by position, whatever the model. The first seven are:
 
     - low-rank GRU, with or without diagonal: R of the three gates, the three input matrices, and L of the candidate;
-    - full GRU: the three input matrices, the three recurrent matrices, and the bias of the candidate.
+    - dense GRU: the three input matrices, the three recurrent matrices, and the bias of the candidate.
 
     A shared projection R counts as the three gates' R. Scales of weight normalization, which the original does not have, are clipped.
 

@@ -24,7 +24,7 @@ class MatrixConfig:
     kind: str = "dense"
     """a name in `PARAMETRIZATIONS`"""
     rank: int = 24
-    """d: rows of R and columns of L, displacement rank, number of reflections, rank of a tensor train"""
+    """d: columns of R and rows of L, displacement rank, number of reflections, rank of a tensor train"""
     tied: bool = False
     """one projection R for all gates"""
     weight_norm: bool = False

@@ -111,7 +111,7 @@ class Simple:
 
 
 class DenseForm(Simple):
-    """Full matrices: n_in n_out parameters each."""
+    """Dense matrices: n_in n_out parameters each."""
 
     kind = matrices.Dense
 
@@ -131,7 +131,7 @@ class DiagonalForm(Simple):
 
 
 class LowRankForm(Simple):
-    """Products L R of d (n_in + n_out) parameters each. If they are tied, each group has one R of d n_in parameters."""
+    """Products R L of d (n_in + n_out) parameters each. If they are tied, each group has one R of d n_in parameters."""
 
     shared = frozenset({"right"})
     short, settings = "LR", ("rank",)
@@ -236,6 +236,7 @@ class SparseForm(Simple):
     kind = matrices.Sparse
 
     def arrays(self, name: str, spec: MatrixSpec, config: MatrixConfig) -> dict[str, Stored]:
+        """Return the array of entries. Raise a UsageError if the density is not above 0 and at most 1."""
         if not 0 < config.density <= 1:
             raise UsageError(f"density is {config.density} for the {spec.role} matrix '{name}': expected a share above 0, at most 1")
         count = max(1, round(config.density * spec.n_in))
@@ -293,6 +294,7 @@ class SumForm:
         return tuple(dict.fromkeys(setting for term in self.terms for setting in term.settings))
 
     def arrays(self, name: str, spec: MatrixSpec, config: MatrixConfig) -> dict[str, Stored]:
+        """Return the arrays of all terms. Raise a UsageError if two terms store the same field."""
         found: dict[str, Stored] = {}
         for term in self.terms:
             own = term.arrays(name, spec, config)
@@ -369,7 +371,7 @@ FORMS |= {
 }
 
 ADAPTER = SumForm((Changed(FORMS["dense"], frozen=("kernel",)), Changed(LOW_RANK, zero=("left",), named="LoRA")))
-"""Frozen full matrices with a trainable low-rank term that starts at zero (Hu et al. 2022, section 4.1)."""
+"""Frozen dense matrices with a trainable low-rank term that starts at zero (Hu et al. 2022, section 4.1)."""
 
 ADAPTERS: dict[str, Form] = {
     "adapter": ADAPTER,

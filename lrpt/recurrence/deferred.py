@@ -130,7 +130,7 @@ def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) ->
     """Return the default length of a chunk: 90,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
 
     A chunk of one step needs no copies of the chunk's arrays, but reads and writes all gradient accumulators at each step. So a chunk has
-    at least two steps if there are many weights, as in full matrices.
+    at least two steps if there are many weights, as in dense matrices.
 
     Args:
       steps: length of the sequence.

@@ -81,7 +81,10 @@ class Loop(Protocol):
 
 
 def plain(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
-    """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune but `unroll`."""
+    """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune but `unroll`.
+
+    Arguments and results: see the module.
+    """
     return scan(partial(step, params), carry, xs, tuning)
 
 
@@ -98,7 +101,10 @@ def scan(
 
 
 def checkpoint(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
-    """Scan over chunks that the backward pass recomputes from the states between them. It stores the intermediates of one chunk."""
+    """Scan over chunks that the backward pass recomputes from the states between them. It stores the intermediates of one chunk.
+
+    Arguments and results: see the module.
+    """
 
     @partial(jax.checkpoint, prevent_cse=False)
     def chunk(params: PyTree, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:

@@ -12,11 +12,11 @@ from lrpt.recurrence.loops import is_known
 Materialize = Literal["auto", "always", "never"]
 
 ADVANTAGE = 0.7
-"""A full product runs as fast as two thin products of 0.7 times as much work (measured on a CPU at n = 128)."""
+"""A dense product runs as fast as two thin products of 0.7 times as much work (measured on a CPU at n = 128)."""
 
 
 def materialized(params: PyTree, choice: str, rows: Any) -> PyTree:
-    """Replace structured matrices by full ones. The function stays the same, and gradients reach the factors through `to_dense`.
+    """Replace structured matrices by dense ones. The function stays the same, and gradients reach the factors through `to_dense`.
 
     Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`work` and
     `dense_products`, see `lrpt.matrices`) is multiplied out by 'always' only. A matrix stays as it is if it, or a part of it, overrides the
@@ -24,7 +24,7 @@ def materialized(params: PyTree, choice: str, rows: Any) -> PyTree:
 
     Args:
       params: a cell's parameters.
-      choice: 'always', 'never', or 'auto': multiply out if `to_dense` and full products take less work than structured ones. For low rank,
+      choice: 'always', 'never', or 'auto': multiply out if `to_dense` and dense products take less work than structured ones. For low rank,
         many rows and a square matrix that is the case for 2d > 0.7 n.
       rows: rows that each matrix will be applied to: steps times batch. 'auto' multiplies nothing out if they are symbolic (`jax.export`).
     """

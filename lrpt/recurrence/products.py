@@ -52,7 +52,7 @@ class PreparedOperator(NamedTuple):
     """An operator with its matrix in both layouts, made before the loop.
 
     The product of a few rows and a matrix takes a CPU up to 1.8 times as long if the matrix is stored as its transpose. So it is stored
-    both ways: the forward pass multiplies by `kernel`, the backward pass by `transpose`. Both are None if the operator is no full matrix.
+    both ways: the forward pass multiplies by `kernel`, the backward pass by `transpose`. Both are None if the operator is no dense matrix.
     """
 
     operator: Any

@@ -60,7 +60,11 @@ class Inference:
         return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
 
     def step(self, variables: Variables, state: Start, x: ArrayLike) -> tuple[Start, Array]:
-        """Read one step of each sequence: see `lrpt.trained.loading.Loaded.step`."""
+        """Read one step of each sequence: see `lrpt.trained.loading.Loaded.step`.
+
+        Raises:
+          UsageError: `x` is text, has the shape of sequences, or holds a symbol that is not one of the network's.
+        """
         _check_no_text(x, "x is text: encode it, and give one number for each sequence, as in trained.vocabulary.encode('a')")
         x = jnp.asarray(x)
         of_symbols = jnp.issubdtype(x.dtype, jnp.integer)

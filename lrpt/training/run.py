@@ -133,7 +133,7 @@ class Run(Setup):
         """Record the metrics of one compiled call, which ended at `update`.
 
         Raises:
-          UsageError: a loss is not finite or above `DIVERGED`, and the optimizer has no rule for that. The checkpoints stay as they are.
+          UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for that. The checkpoints stay.
         """
         bad = np.flatnonzero(has_diverged(metrics["loss"]))
         if bad.size and not RECIPES[self.config.optim.recipe].recovers:
@@ -150,7 +150,7 @@ class Run(Setup):
           Whether the learning rate has changed.
 
         Raises:
-          UsageError: the loss is not finite or above `DIVERGED`, or metrics cannot be written. The checkpoints stay as they are.
+          UsageError: the loss is not finite, or at least `DIVERGED`, or metrics cannot be written. The checkpoints stay as they are.
         """
         if has_diverged(metrics["loss"]):
             self._give_up("validation", update, metrics["loss"])
@@ -242,7 +242,7 @@ class Run(Setup):
         """Write `result.json`.
 
         Raises:
-          UsageError: the test loss is not finite or above `DIVERGED`.
+          UsageError: the test loss is not finite, or at least `DIVERGED`.
         """
         if has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])

@@ -133,6 +133,9 @@ def forward(
       batch: the examples.
       start: states at the start of the windows, in a task of streams.
       key: PRNG key for training; None evaluates the network.
+
+    Raises:
+      UsageError: a metric that the network sows has the name of another metric.
     """
     changing = [name for name in variables if name not in ("params", FROZEN)] if key is not None else []
     (predictions, carry), new = model.apply(
@@ -270,7 +273,7 @@ def train_steps(
       collectives: operations that share updates with other devices.
       epoch: number of updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
       settings: function of the number of updates so far, and of `epoch`: see `lrpt.networks.protocol.NetworkConfig.settings`.
-      fresh_every: updates after which a stream reads on from the initial state, one stream after the other; None for never.
+      fresh_every: updates after which a stream restarts from the initial state, one stream after the other; None: at epochs only.
 
     Returns:
       The new state, and the metrics of every update, with a leading axis k.

@@ -147,7 +147,8 @@ def models_page(found: Sequence[Described], runs: int) -> str:
     tables = {task: table(columns, [_row(one) for one in found if one.record.experiment == task], left=4) for task in tasks}
     parts = [
         "# Trained networks",
-        f"These {len(found)} of {runs} [kept runs](runs.md) have weights, within 30 MB in all: only their metrics can be computed again. "
+        f"Of {runs} [kept runs](runs.md), these {len(found)} have weights (30 MB in all at most). Metrics of the others "
+        "cannot be computed again. "
         "Each has a card: training, score, licence, and the commands that use it. "
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
         'The column "test" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, '

@@ -38,9 +38,9 @@ def _in_words(judged: Sequence[Judged]) -> str:
     published = sum(count for status, count in found.items() if status not in APART)
     return (
         f"Of {found.total()} claims, {published} were judged at the published size; {_of_one_seed(judged)} of these are values of one "
-        f"seed. Orderings with one seed ({found[Status.ONE_SEED]}) decide nothing. Smaller scale includes training recipes of this "
-        f"project. {quoted} of the claims that cannot be run here are quoted from other authors. ± is a standard deviation over seeds for "
-        f"a value, a standard error for a difference."
+        f"seed. Orderings with one seed ({found[Status.ONE_SEED]}) decide nothing. Runs with recipes of this project count as "
+        f"smaller scale. {quoted} of the claims that cannot be run here are quoted from other authors. ± is a standard deviation over seeds "
+        f"for a value, a standard error for a difference."
     )
 
 
@@ -103,9 +103,9 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 - If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
   baseline contradicts the paper.
 - RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step. For a cell that learns its schedule, it agrees
-  within a tenth on both sides. RNN-d of a usual cell has no verdict, because it follows from the width. Neither has RNN-d of a
-  network whose target of m is not printed, or was chosen to match it.
-- Means of m, the share of the state that is updated, agree within 0.1 on groups of symbols.
+  within a tenth on both sides. RNN-d of a cell that updates its whole state at every step has no verdict, because it
+  follows from the width. RNN-d has no verdict either if the paper does not print the target of m, or if we chose the target to match RNN-d.
+- m is the share of the state that a step updates. Means of m on groups of symbols agree within 0.1.
 - Epochs until the best one agree for the LRU family, which the paper calls fast, if they are no more than published. For other models they
   agree if they differ by a quarter at most.
 - If the paper does not print how a network was trained, a recipe of this project stands in. No value reproduces such a row: a run counts as
@@ -115,11 +115,12 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
   2 %, *almost perfect* 99.97 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near the
   state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
-- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. The
-  same holds for wrong held-out sequences if the paper speaks of training sequences.
+- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. If
+  the paper speaks of training sequences, errors on held-out sequences are neither for nor against it.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
-- At smaller scale, values are not compared with published ones: they are *not judged*.
+- If a network, its data or its training is smaller than published, its values are *not judged*. A run of the published size with a recipe
+  of this project agrees, disagrees or is undecided.
 
 ## Orderings
 
@@ -139,14 +140,14 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,
   which favours the network with variable computation.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
-  cap on epochs, if more epochs could change which model is ahead. In other runs at smaller scale, a pair is undecided if the network that
-  is behind gained more in its last evaluation than it is behind.
+  cap on epochs, if more epochs could change which model is ahead. In other runs at smaller scale, a pair is undecided if longer training
+  could reverse it: the network that is behind improved by more than its gap in its last evaluation.
 - **Divergence**: a run that diverged loses against a run that did not diverge and came further. A pair with such a run has no number and
   cannot be significant.
-- **Events**, such as a criterion that is met, are dated by the evaluation that sees them. They happened after the evaluation before. If one
-  network gets there only after the other one's training has ended, at the length that the claim asks for, the pair decides nothing.
-- **Caps**: a value at a cap enters the test as the cap. So means up to the cap are compared (restricted means), and the mean advantage is a
-  bound.
+- **Events**: an event, such as a met criterion, is dated by the first evaluation that shows it. It happened after the previous evaluation.
+  If one network gets there only after the other one's training has ended, at the length that the claim asks for, the pair decides nothing.
+- **Caps**: if a run reached the cap, the test uses the cap as its value. So means up to the cap are compared (restricted means), and the
+  mean advantage is a bound.
 - **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
 - All of three seeds agree by chance one time in eight, if two models are equal.
 - **Stand-ins** are claims of their own, beside those of the published size: a VCRNN of 256 units on characters and one of 128 on bits
@@ -158,8 +159,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 Ours are means ± standard deviations (n - 1) over seeds. *Mean of 2 of 3 seeds* leaves out seeds without the value. *At least* marks a value
 at a cap.
 
-If a seed was run twice, a run counts that trained as long as the claim says. Of several such runs it is the one that was told to train
-exactly so long, and otherwise the one that was told to train the shortest; how it ended does not matter. If none trained so long, the
+If a seed was run twice, a run that reached the length of the claim counts. Of several such runs, the one configured for exactly this length
+counts, and without one, the run configured for the shortest training. How a run ended does not matter. If no run reached the length, the
 longest one counts. Runs of one seed differ between machines, because rounding differs. A bound (*at least*) is printed without ±.
 
 ## Configurations

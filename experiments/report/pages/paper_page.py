@@ -161,6 +161,11 @@ def _remarks(judged: Judged) -> list[str]:
     return ["## Remarks", *remarks] if remarks else []
 
 
+def _first_names(names: Sequence[str]) -> str:
+    """Return up to two names of rows, and how many more there are."""
+    return "; ".join(names) if len(names) <= 2 else f"{names[0]}, and {len(names) - 1} more rows"
+
+
 def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
     """Return the command of every row, those of relations included, each once; `--seeds` is left to the reader."""
     named: dict[Planned, list[str]] = {}
@@ -174,7 +179,7 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
         for version in relation.versions[1:]:
             for planned in version.planned(seeds):
                 named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
-    lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
+    lines = [f"# {_first_names(list(dict.fromkeys(names)))}\n{planned.command}" for planned, names in named.items()]
     text = (
         "Each command trains one model. Presets named `small`, `annealed` or `equal`, and commands with `--train.updates`, are smaller "
         "than published. Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept "

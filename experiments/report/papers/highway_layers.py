@@ -147,11 +147,11 @@ def _training_losses(seeds: Sequence[Layers], form: str) -> tuple[str, str]:
 
 
 def _how_far(seeds: Sequence[Layers]) -> str:
-    """Return that the paper's network may be optimized further than those that are analysed."""
+    """Return that the paper's network may have been trained further than those that are analysed."""
     losses, last = _training_losses(seeds, "{:.1f}")
     return (
-        f"The paper's network may be optimized further: training losses of the analysed states are {losses} nats per frame, and the same "
-        f"runs go on to {last}."
+        f"The paper's network may have been trained further. Where ours are analysed, training losses are {losses} nats per frame; later "
+        f"they are {last}."
     )
 
 
@@ -162,8 +162,8 @@ def _of_state(seeds: Sequence[Layers]) -> str:
     ends = between((one.run.updates for one in seeds), "{:,}")
     return (
         f"**Which networks are analysed.** Lesions, gates, discs, Jacobians and bounds are those of the state with the lowest validation "
-        f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses the network that it optimized in "
-        f"its section 5.1; of which split it compares losses there, its main text does not say. Here training went on to update {ends}, "
+        f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses the network of its "
+        f"section 5.1. Its main text does not say on which split it compares losses. Here training went on to update {ends}, "
         f"with a training loss of {last} before the last evaluation; weights of that state are not kept. So the networks of the paper may "
         f"be optimized further than these."
     )

@@ -67,7 +67,7 @@ def _on_optimization(judged: Judged) -> Takeaway:
         **{f"RHNs beat {_rivals(found)} (our reading)": said for said, found in better.items()},
     }
     return Takeaway(
-        f"**Optimization** (Figure 4) on JSB Chorales. Small networks with random settings were trained once: directions, not verdicts. "
+        f"**Optimization** (Figure 4) on JSB Chorales. Small networks with random settings were trained once each: hints, not verdicts. "
         f"{by_finding(said)}",
         (
             _lowest(judged.evidence),
@@ -220,8 +220,9 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         for cell in CELLS
     ]
     return (
-        "Not all of the paper was readable. So numbers of Table 1 and Figure 5a are from the authors' README and from copies of the table "
-        "by others, and Figure 4 and the supplement were not read.",
+        "WT (weight tying) means that embedding and readout share one matrix.",
+        "We could not read all parts of the paper. So numbers of Table 1 and Figure 5a are from the authors' README and from copies of the "
+        "table by others, and Figure 4 and the supplement were not read.",
         f"**Figure 4.** Lowest training loss of all settings, nats per frame: {'; '.join(lines)}. Sizes grow with depth, as in the paper. "
         f"The recipe clips the norm of gradients at 10, which the paper's main text does not mention.{_line_of(evidence)}",
         "Presets follow the authors' TensorFlow code at each depth. It biases the transform gates of the Penn Treebank towards carrying "

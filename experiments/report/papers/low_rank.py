@@ -369,9 +369,8 @@ PAPER = Paper(
     name="low_rank",
     title="Low-rank passthrough networks",
     citation=(
-        "Miceli Barone, *Low-rank passthrough neural networks*, DeepLo 2018 and arXiv 1603.03116 (two texts; adding with a diagonal "
-        "and the LR-GRU on characters are in the later one only, Highway "
-        "networks in the earlier one)"
+        "Miceli Barone, *Low-rank passthrough neural networks*: two texts, arXiv 1603.03116 and DeepLo 2018. Only the later one has "
+        "adding with a diagonal and the LR-GRU on characters, and only the earlier one has Highway networks"
     ),
     rows=(*copying.ROWS, *_ADD_ROWS, *_IMAGE_ROWS, *(_text_row(preset) for preset in PUBLISHED_TEXTS), *_HIGHWAY_ROWS),
     relations=(*copying.RELATIONS, *_ADD_RELATIONS, *_IMAGE_RELATIONS, *_TEXT_RELATIONS, *_HIGHWAY_RELATIONS, *_GENERAL),

@@ -1,5 +1,6 @@
 """Takeaways about low-rank passthrough networks; every number is computed from the kept results."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
@@ -51,7 +52,6 @@ def _on_diagonal(judged: Judged) -> Takeaway:
         f"LR-GRU with fewer parameters than the full GRU on copying with a fixed lag. Here, {_solved([lr_gru])} LR-GRUs solve it.",
         (
             *(f"{_task_of(r)}: in {r.unit}, the LRD-GRU is {placed(r)}; {r.verdict}" for r in found if r.pairs),
-            _second_runs_without_diagonal(judged.evidence),
             *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
             f"An LR-GRU with fewer parameters than the full GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
             f"{' updates' if any(o.value is not None for o in lr_gru.observed) else ''}; {lr_gru.verdict}",
@@ -99,20 +99,21 @@ def _on_urnn(judged: Judged) -> Takeaway:
     perfect = judged.quantity("uRNN 721", "updates until perfect", setting=FIXED)
     early, late = (judged.quantity("uRNN 721", f"held-out cross-entropy after {update:,}", setting=FIXED) for update in (SHORT, LONG))
     updates = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
-    at = dict.fromkeys(f"{update:,}" for update in updates if update is not None)
+    at = Counter(update for update in updates if update is not None)
+    said = [f"{update:,} updates ({seeds_in_words([count])})" for update, count in sorted(at.items())]
     ahead = judged.relation("the uRNN is ahead")
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     within_time = sum(o.value is not None for o in perfect.observed)
-    solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
+    solved_at = f". It is first below 0.001 after {in_series(said)}" if said else ""
     return Takeaway(
         f"**Unitary network** (uRNN). In the paper it is perfect in training within {within} updates at a lag of 500, and overfits. Here, "
         f"after {SHORT:,} updates, {within_time} of {len(perfect.observed)} are perfect on held-out sequences, and the held-out "
-        f"cross-entropy is {early.ours}. Overfitting after {LONG:,} updates: {late.verdict}. Ahead of the LRD-GRU at equal updates for "
-        f"variable length: {direction(ahead)} ({seeds_in_words([len(ahead.pairs)])}).",
+        f"cross-entropy is {early.ours}. Whether it overfits after {LONG:,} updates: {late.verdict}. Ahead of the LRD-GRU at equal updates "
+        f"for variable length: {direction(ahead)} ({seeds_in_words([len(ahead.pairs)])}).",
         (
             f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}",
             f"Overfitting: the cross-entropy of held-out sequences is {early.ours} after {SHORT:,} updates{_peak(judged)}{solved_at}. "
-            f"After {LONG:,} updates: {late.verdict}",
+            f"Whether it overfits after {LONG:,} updates: {late.verdict}",
         ),
     )
 
@@ -166,11 +167,11 @@ def _runs_to_the_end(evidence: Evidence) -> Sequence[str]:
     seeds = sorted(first.keys() & again.keys())
     if not seeds:
         return ()
-    updates = " and after ".join(in_series([runs[seed] for seed in seeds]) for runs in (first, again))
+    first_updates, second_updates = (in_series([runs[seed] for seed in seeds]) for runs in (first, again))
     return (
-        f"**Two runs of each seed.** On variable lag, {len(seeds)} LRD-GRUs were trained once until the task was solved, which the "
-        f"orderings use, and once more to the end. They solve it after {updates} updates: rounding differs, and decides as much as the "
-        f"seed does. {_second_runs_without_diagonal(evidence)}".rstrip(),
+        f"**Two runs of each seed.** On variable lag, {len(seeds)} LRD-GRUs were trained once until the task was solved, and once more to "
+        f"the end. Orderings use the first runs, which solve it after {first_updates} updates. The second runs need {second_updates}. So "
+        f"rounding matters as much as the seed. {_second_runs_without_diagonal(evidence)}".rstrip(),
     )
 
 
@@ -207,11 +208,11 @@ def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> 
     own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
     if not own or not others:
         return ""
-    return f". {_mean_loss(own)} at the end; the other runs have {np.mean(others):.2g}"
+    return f". After the last update, {_mean_loss(own)}; the mean of the others is {np.mean(others):.2g}"
 
 
 def _mean_loss(losses: Sequence[float]) -> str:
-    return f"{'That run has a test loss of' if len(losses) == 1 else 'Those runs have a mean test loss of'} {np.mean(losses):.2g}"
+    return f"{'that run has a test loss of' if len(losses) == 1 else 'those runs have a mean test loss of'} {np.mean(losses):.2g}"
 
 
 def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int], recovering: Set[int]) -> str:
@@ -243,7 +244,7 @@ def _numbers_of_parameters() -> str:
     others = [f"{one.model} ({one.where}; printed {one.published}): {one.remark}" for one in found if not one.agrees]
     return (
         f"**Numbers of parameters** are no claims here. `python -m experiments.parameter_table` counts them: {len(others)} of {len(found)} "
-        f"that the texts print differ. {'; '.join(others)}."
+        "that the texts print differ.\n\n" + "\n".join(f"- {one}" for one in others)
     )
 
 

@@ -35,8 +35,8 @@ def on_weight_norm(judged: Judged) -> Takeaway:
     """Return what weight normalization changes."""
     faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in TASKS}
     return Takeaway(
-        f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster, "
-        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}{_slower(list(faster.values()))}.{_endings(judged)}"
+        f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster "
+        f"training on {len(faster)} tasks: {counted(list(faster.values()), SAID)}{_slower(list(faster.values()))}.{_endings(judged)}"
         f"{_on_par(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
@@ -65,7 +65,7 @@ def _slower(relations: Sequence[JudgedRelation]) -> str:
     if not known:
         return ""
     slower, pairs = sum(one.mean < 0 for one in known), [pair for r in relations if r.difference is not None for pair in r.pairs]
-    return f"; slower in the mean on {slower}, and faster for {agreement(pairs, ' seeds')}"
+    return f". In the mean, training is slower on {slower}. It is faster for {agreement(pairs, ' seeds')}"
 
 
 def _on_par(judged: Judged) -> str:
@@ -94,7 +94,7 @@ def _parts(judged: Judged) -> str:
     for part, network in PARTS.items():
         if runs := _runs(judged, network):
             solve = sum(run.first("loss", is_solved) is not None for run in runs)
-            said.append(f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed it, and {solve} solve the task")
+            said.append(f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed recovery, and {solve} solve the task")
     return f"Parts of the recipe on {FIXED_LAG}, all with recovery: {'; '.join(said)}" if said else ""
 
 

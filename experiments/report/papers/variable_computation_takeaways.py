@@ -97,16 +97,16 @@ def _schedules(judged: Judged) -> Takeaway:
     said = {
         "m is lower on bars of melodies than on other symbols": bars,
         "m is lower on rests than on notes": judged.relation("less computation on rests"),
-        f"m of a VCRNN is highest at word boundaries ({_highest(judged, SMALL_VC)}our reading)": boundaries,
-        f"m of a VCGRU is highest at word boundaries ({_highest(judged, SMALL_VCGRU)}our reading)": gated,
+        f"m of a VCRNN is highest at word boundaries (our reading{_highest(judged, SMALL_VC)})": boundaries,
+        f"m of a VCGRU is highest at word boundaries (our reading{_highest(judged, SMALL_VCGRU)})": gated,
         "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
-        "the same with 24 buffer bits": most,
+        "with 24 buffer bits, most of the computation is on characters": most,
         "24 buffer bits are mostly ignored": ignored,
         "bars are mostly ignored": few,
     }
     claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
     return Takeaway(
-        f"**Schedules** {_follow(list(said.values()))} m is the updated share of the state. {by_finding(claims)} Of "
+        f"**Schedules** {_follow(list(said.values()))} {by_finding(claims)} Of "
         f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
@@ -159,12 +159,12 @@ def _about_ends(judged: Judged, network: Network) -> dict[int, float]:
 
 
 def _highest(judged: Judged, network: Network) -> str:
-    """Return the boundary with the highest m, and the one with the lowest m, each with a semicolon; nothing unless m is highest at one."""
+    """Return the boundary with the highest m, and the one with the lowest m, each after a semicolon; nothing unless m is highest at one."""
     means = _about_ends(judged, network)
     if not means or (highest := max(means, key=means.__getitem__)) not in PLACES:
         return ""
     lowest = PLACES.get(min(means, key=means.__getitem__), "")
-    return f"{PLACES[highest]}; {f'lowest on {lowest}; ' if lowest else ''}"
+    return f"; on {PLACES[highest]}{f', and lowest on {lowest}' if lowest else ''}"
 
 
 def _about_words(judged: Judged) -> str:

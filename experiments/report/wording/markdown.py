@@ -39,13 +39,14 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         "Each run is a directory of `experiments/results`, and each study of many runs a file. PATH stands for a path of the machine that "
         "ran it. "
         "[Overview](../../REPRODUCTION.md)",
-        table(["run", "seed", "updates", "ended", "time", "setting"], rows, left=1),
-        "## Settings",
-        "A setting is a commit of this repository on one kind of machine.",
-        table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
+        table(["run", "seed", "updates", "ended", "time", "environment"], rows, left=1),
+        "## Environments",
+        "An environment is a commit of this repository on one kind of machine, with versions of packages. Where the hardware is "
+        "CPU, 2 cores, the processor was not recorded.",
+        table(["environment", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
-        "Commands are as given at the commit of the setting. Presets may have changed since; `config.json` of a run has its configuration. "
-        "The file of a study may join the results of several commands; the command here has the options of the file. "
+        "Commands are as given at the commit of the environment. Presets may have changed since; `config.json` of a run has its "
+        "configuration. The file of a study may join the results of several commands; the command here has the options of the file. "
         "`reproduce` and `--vary` train several runs.",
         f"```bash\n{commands}\n```",
     ]

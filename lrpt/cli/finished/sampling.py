@@ -55,13 +55,13 @@ class Options(Reading):
     length: int = 500
     """number of symbols to sample"""
     samples: int = 1
-    """number of texts"""
+    """number of samples, each of --length symbols"""
     temperature: float = 1.0
     """divisor of the logits: below 1 favours probable symbols, 0 takes the most probable one"""
     top_k: int | None = None
     """draw from the k most probable symbols only (None: from all)"""
     seed: int = 0
-    """seed of the first text; the next text has the next seed"""
+    """seed of the first sample; the next sample has the next seed"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

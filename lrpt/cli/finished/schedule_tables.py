@@ -46,12 +46,12 @@ class OfSplit(OnRun):
 
 @dataclass(frozen=True)
 class Notes(OfSplit):
-    """Print and plot mean m_t by the length and kind of the note read."""
+    """Print and plot the mean updated share m_t by the length and kind of the note read."""
 
 
 @dataclass(frozen=True)
 class Words(OfSplit):
-    """Print and plot mean m_t around the white spaces after words."""
+    """Print and plot the mean updated share m_t around the white spaces after words."""
 
     counts = ("length", "reach")
 

@@ -35,7 +35,7 @@ from lrpt.trained.loading import Loaded
 
 @dataclass(frozen=True)
 class Scheduled(OnRun):
-    """Print and plot m_t over the beginning of a split."""
+    """Print and plot m_t, the share of the state updated at step t, over the beginning of a split."""
 
     counts = ("length", "shown")
 
