@@ -133,7 +133,7 @@ class Run(Setup):
         """Record the metrics of one compiled call, which ended at `update`.
 
         Raises:
-          UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for that. The checkpoints stay.
+          UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for it. The checkpoints stay as they are.
         """
         bad = np.flatnonzero(has_diverged(metrics["loss"]))
         if bad.size and not RECIPES[self.config.optim.recipe].recovers:

@@ -39,8 +39,8 @@ def _in_words(judged: Sequence[Judged]) -> str:
     return (
         f"Of {found.total()} claims, {published} were judged at the published size; {_of_one_seed(judged)} of these are values of one "
         f"seed. Orderings with one seed ({found[Status.ONE_SEED]}) decide nothing. Runs with recipes of this project count as "
-        f"smaller scale. {quoted} of the claims that cannot be run here are quoted from other authors. ± is a standard deviation over seeds "
-        f"for a value, a standard error for a difference."
+        f"smaller scale. {quoted} of the claims that cannot be run here are quoted from other authors. ± is a standard deviation over "
+        f"seeds for a value, a standard error for a difference."
     )
 
 
