@@ -200,7 +200,10 @@ def project_rows(max_norm: Scalar = 10.0, axes: Axes | None = None) -> optax.Gra
     def update(updates: optax.Updates, state: PyTree, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         def project(path: Any, step: Array, theta: Array) -> Array:
             excess = _excess(_names(path), theta + step, max_norm, axes)
-            return step if excess is None else jnp.where(excess > 1, (theta + step) / jnp.maximum(excess, 1) - theta, step)
+            if excess is None:
+                return step
+            projected = at_least_single(theta + step) / jnp.maximum(excess, 1) - at_least_single(theta)
+            return jnp.where(excess > 1, projected, at_least_single(step)).astype(step.dtype)
 
         return jax.tree_util.tree_map_with_path(project, updates, _required(params, "project_rows")), state
 
@@ -230,15 +233,15 @@ def _norm(updates: Any) -> Float[Array, ""]:
 
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Axes | None) -> Float[Array, "..."] | None:
-    """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
+    """Return norm / max_norm of each row of a parameter in float32 or better, as `_norm`, or None if the parameter has no rows."""
     of_rows = _row_axes(names, value, axes)
     if of_rows is None:
         return None
     if any(name in ROW_NORMS.values() for name in names[:-1]):
-        return jnp.abs(value) / max_norm
+        return jnp.abs(at_least_single(value)) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
-    return jnp.sqrt(jnp.sum(jnp.square(value), axis=of_rows, keepdims=True)) / max_norm
+    return jnp.sqrt(jnp.sum(jnp.square(at_least_single(value)), axis=of_rows, keepdims=True)) / max_norm
 
 
 def _row_axes(names: tuple[str, ...], value: Float[Array, "..."], axes: Axes | None) -> int | tuple[int, ...] | None:
@@ -280,7 +283,8 @@ def _check_share(name: str, value: Scalar) -> None:
 def _check(name: str, value: Scalar, expected: str, holds: Callable[[Any], Any]) -> None:
     """Raise a ValueError if a number is out of range. A compiled update does not know those that `optax.inject_hyperparams` passes."""
     if not isinstance(value, Tracer) and (isinstance(value, str) or not holds(value)):
-        raise ValueError(f"{name} is {value}: expected {expected}")
+        given = repr(value) if isinstance(value, str) else value
+        raise ValueError(f"{name} is {given}: expected {expected}")
 
 
 def _required(params: optax.Params | None, name: str) -> optax.Params:

@@ -260,6 +260,17 @@ def test_norms_are_taken_in_float32(rule, dtype, tolerance):
     assert state.recoveries == 0
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_norms_of_rows_in_half_precision_do_not_overflow(dtype):
+    """Squares of 5 summed 4,000 times exceed the largest number of float16."""
+    params = {"kernel": jnp.full((4000, 2), 5.0, dtype)}
+    optimizer = project_rows(100.0)
+    updates, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+    assert updates["kernel"].dtype == dtype
+    after = np.asarray(optax.apply_updates(params, updates)["kernel"], np.float64)
+    np.testing.assert_allclose(np.linalg.norm(after, axis=0), 100.0, rtol=1e-2)
+
+
 def test_zero_rows_stay_zero():
     zeros = jax.tree.map(jnp.zeros_like, draw(DENSE, 0))
     assert_tree(updated(zeros, zeros), to_named(zeros), rtol=0)
