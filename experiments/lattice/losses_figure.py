@@ -43,7 +43,7 @@ def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str
         for of_row, (name, models) in zip(panels, rows.items(), strict=True):
             for axes, (split, word) in zip(of_row, SPLITS.items(), strict=True):
                 for model in models:
-                    _draw(axes, [curves[split] for curves in groups[model] if curves[split]], model, looks[model])
+                    draw_mean(axes, [curves[split] for curves in groups[model] if curves[split]], model, looks[model])
                 axes.set(xlabel="epoch")
                 axes.set_title(f"{name} {word}".strip())
             of_row[0].set(ylabel="nats per character")
@@ -53,7 +53,7 @@ def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str
     return path
 
 
-def _draw(axes: Any, runs: Sequence[Sequence[float | None]], label: str, style: LineStyle) -> None:
+def draw_mean(axes: Any, runs: Sequence[Sequence[float | None]], label: str, style: LineStyle) -> None:
     """Draw the mean of several curves."""
     if not runs:
         return

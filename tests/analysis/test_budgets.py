@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrpt.analysis.budgets import LanguageModelSize, Width, closest_width, quadratic
+from lrpt.analysis.budgets import LanguageModelSize, Width, closest_storage, closest_width, quadratic
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig
+from lrpt.specs import MatrixSpec
 
 MODELS = ["lru", "lru_rg", "lru_ps", "gru", "lstm", "grid_lstm"]
 TWO_BIASES = {"gru", "lstm", "grid_lstm"}
@@ -103,3 +104,7 @@ def test_bad_budgets_are_refused():
         closest_width(LanguageModelSize(7, "elman").parameters, 10)
     with pytest.raises(UsageError, match="the cell of a budget is 'gruu'"):
         LanguageModelSize(7, "gruu")
+
+
+def test_storage_has_fewer_numbers_than_the_full_matrix_where_any_has():
+    assert closest_storage("low_rank", MatrixSpec(8, 8, "recurrent"), 64).rank == 3

@@ -329,3 +329,12 @@ def test_a_pitch_that_midi_does_not_have_is_refused():
     pytest.importorskip("mido")
     with pytest.raises(UsageError, match="the pitch 128: MIDI has 0 to 127"):
         midi_file([[Symbol(127, Fraction(1)), Symbol(128, Fraction(1))]])
+
+
+def test_a_tune_with_traits_of_two_families_joins_them():
+    assert families([["a"], ["b"], ["a", "b"]]) == [[0, 1, 2]]
+
+
+def test_a_new_meter_changes_the_usual_unit_of_notes_that_were_read_before():
+    (tune,) = split_tunes("X:1\nM:2/4\nK:C\nA2 A | [M:6/8] A2 A\n", "file")
+    assert [s.length for s in read_tune(tune) if s.kind == "note"] == [Fraction(1, 2), Fraction(1, 4), 1, Fraction(1, 2)]

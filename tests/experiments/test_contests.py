@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tiny import CONFIG
 
-from experiments.report.claims.contests import Final, First, Last, Recoveries
+from experiments.report.claims.contests import Alike, Final, First, Last, Recoveries
 from experiments.report.claims.quantities import lowest, recoveries
 from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import Record
@@ -124,3 +124,9 @@ def test_evaluations_at_soft_masks_do_not_count():
     assert lowest("lowest loss", "loss", 2.0, 1).read(soft) == 2.0
     assert LOSS.compare(soft, run({4: 3.0, 8: 1.75}), BOTH, True) == Pair(3, -0.25, False, settled=False)
     assert soft.best_update == best_evaluation(soft)["update"] == 8
+
+
+def test_values_as_far_apart_as_the_tolerance_still_count_as_equal():
+    contest = Alike("loss", "loss", "{}", tolerance=0.25)
+    assert contest.compare(run({11: 0.1}, test=0.75), run({11: 0.1}, test=0.5), BOTH, False) == Pair(3, 0.0, True)
+    assert contest.compare(run({11: 0.1}, test=0.875), run({11: 0.1}, test=0.5), BOTH, False) == Pair(3, -0.125, False)

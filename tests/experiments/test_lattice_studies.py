@@ -5,15 +5,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from tiny import interrupted_after, tree
 
 from experiments.lattice.command import EXPERIMENT
 from experiments.lattice.gradients_figure import layer_norms_by_epoch, mean_norms, top_to_bottom
-from experiments.lattice.losses_figure import losses_figure
+from experiments.lattice.losses_figure import draw_mean, losses_figure
 from experiments.lattice.models import PUBLISHED
 from experiments.lattice.ranking import gaps, in_words
 from experiments.lattice.studies import STUDIES, Convergence, Efficiency, Gradients
+from lrpt.analysis.plots import line_style
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.runs.console import Console
@@ -197,3 +199,10 @@ def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(fini
     words = ["convergence", *flags, "--learning-rate", "0.1"]
     assert_refused(partial(main, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
     assert summary(finished, "convergence") == before
+
+
+def test_the_curve_is_dotted_from_where_a_seed_has_ended_and_holds_its_last_value():
+    axes = Figure().subplots()
+    draw_mean(axes, [[3.0, 2.0, 1.0], [4.0, 2.0]], "LRU", line_style(0))
+    solid, dotted = (line.get_xydata().tolist() for line in axes.lines)
+    assert (solid, dotted) == ([[1, 3.5], [2, 2]], [[2, 2], [3, 1.5]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.structure_table import main
+from experiments.structure_table import Options, main, rows
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ def test_the_table_has_a_row_for_each_structure(capsys):
     main(["--size", "8", "--rank", "2", "--batch", "2", "--steps", "3", "--rounds", "1", "--kinds", "dense", "monarch"])
     said = capsys.readouterr().out
     assert [line.split()[0] for line in said.splitlines() if line.startswith(("dense", "monarch"))] == ["dense", "monarch"]
+
+
+def test_counts_of_the_table_are_those_of_the_matrix():
+    """Rank 2 of 8 x 8 has 2 (8 + 8) numbers, of which 2 x 2 are redundant, and the diagonal has 8."""
+    (row,) = rows(Options(("low_rank_plus_diagonal",), size=8, rank=2, batch=2, steps=3, rounds=1))
+    assert row[:5] == ["low_rank_plus_diagonal", "rank 2", "40", "36", "40"]

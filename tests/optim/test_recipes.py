@@ -265,3 +265,22 @@ def test_unknown_recipe_is_answered_with_the_choices():
 def test_a_recipe_of_a_user_can_be_named(monkeypatch):
     monkeypatch.setitem(RECIPES, "lion", RECIPES["adam"])
     assert OptimConfig("lion").rate == RECIPES["adam"].learning_rate
+
+
+COPYING = ("copy_memory", "copy_memory_dense", "copy_memory_unitary", "weight_norm", "weight_norm_recovery")
+DIGITS_AND_ADDING = ("adding", "adding_recovery", "permuted_mnist", "permuted_mnist_original")
+EPSILONS = {**dict.fromkeys(COPYING, 1e-8), **dict.fromkeys(DIGITS_AND_ADDING, 0.0)}
+
+
+@pytest.mark.parametrize("recipe", EPSILONS)
+def test_epsilon_stands_in_the_root_where_the_source_has_one(recipe):
+    """After 300 updates, the accumulator's start is forgotten, and gradients of 1e-5 have squares below 1e-8."""
+    params = {"recurrent": {"candidate": {"kernel": jnp.ones((3, 3))}}, "bias": {"candidate": jnp.ones(3)}}
+    optimizer = OptimConfig(recipe, learning_rate=1e-3).build()
+    state, update = optimizer.init(params), jax.jit(optimizer.update)
+    gradient, v = jax.tree.map(lambda p: jnp.full_like(p, 1e-5), params), 1e-3
+    for _ in range(300):
+        change, state = update(gradient, state, params)
+        v = 0.9 * v + 0.1 * 1e-10
+    for leaf in jax.tree.leaves(change):
+        np.testing.assert_allclose(leaf, -1e-3 * 1e-5 / np.sqrt(v + EPSILONS[recipe]), rtol=1e-4)

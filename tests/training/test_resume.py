@@ -384,3 +384,9 @@ def test_a_run_that_recorded_no_start_arrays_is_resumed(started):
     np.savez(root / "start.npz", **{name: array + 0.1 for name, array in named_start().items()})
     assert train(root / "run", long)["updates"] == 8
     assert recorded(root / "run") is None, "the file of today may be another one than the run began with"
+
+
+@pytest.mark.parametrize(("update", "end"), [(0, 4), (3, 4), (4, 8), (8, 10), (9, 10), (13, 14), (98, 99)])
+def test_calls_end_where_they_end_in_a_run_that_was_never_cut(update, end):
+    own = SimpleNamespace(program=SimpleNamespace(updates_per_call=4), update=update, config=SimpleNamespace(evaluate_every=10, updates=99))
+    assert Trainer._next_boundary(own) == end

@@ -150,14 +150,15 @@ def text_of_streams(tmp_path):
     return NextSymbol(file=path, reading="stream", steps=5).build(0)
 
 
-def test_a_stream_whose_state_is_not_finite_goes_on_from_the_initial_state(tmp_path):
+@pytest.mark.parametrize("place", [1, (1, 2)], ids=["a whole state", "one component"])
+def test_a_stream_whose_state_is_not_finite_goes_on_from_the_initial_state(tmp_path, place):
     """Without this, all later updates of the epoch would have no gradient. The other stream keeps its state."""
     task, optimizer = text_of_streams(tmp_path), OptimConfig("char_lm", 0.01).build()
     model = ModelConfig("gru", 4, parametrization="dense").build(task.input_size, task.output_size, "all")
     state, examples = init_state(model, task, optimizer, 0, 2), task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(2))
     step = jax.jit(lambda state, fresh: train_step(model, task, optimizer, state, examples, fresh=fresh))
     state, _ = step(state, True)
-    broken = jax.tree.map(lambda h: h.at[1].set(jnp.nan), state.carry)
+    broken = jax.tree.map(lambda h: h.at[place].set(jnp.nan), state.carry)
     after, figures = step(state._replace(carry=broken), False)
     expected, _ = step(state, jnp.array([False, True]))
     assert figures["recoveries"] == 0
@@ -484,3 +485,25 @@ def test_the_last_good_checkpoint_is_kept(tmp_path):
         fit(config, {0: tmp_path / "run"}, devices=1)
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [str(update - 1)]
     assert [line["update"] for line in lines(tmp_path / "run")] == [update - 1] * 2
+
+
+class TwoMeans(nn.Module):
+    """A network with two running means, of which only the first one may become infinite."""
+
+    @nn.compact
+    def advance(self, inputs, mask=None, start=None, train=False):
+        means = self.variable("stats", "means", lambda: jnp.zeros(2))
+        if train:
+            means.value = 0.5 * means.value + jnp.stack([jnp.mean(inputs), jnp.ones(())])
+        return nn.Dense(1)(inputs[:, -1]), None
+
+    def __call__(self, inputs, mask=None, start=None, train=False):
+        return self.advance(inputs, mask, start, train)[0]
+
+
+def test_statistics_of_which_one_is_not_finite_keep_their_last_values():
+    task, model, optimizer = numbers_to_sum(), TwoMeans(), OptimConfig("char_lm", 0.01).build()
+    state, examples = init_state(model, task, optimizer, 0), task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(4))
+    first, _ = train_step(model, task, optimizer, state, examples)
+    second, _ = train_step(model, task, optimizer, first, examples._replace(inputs=examples.inputs.at[0].set(jnp.inf)))
+    np.testing.assert_array_equal(second.collections["stats"]["means"], first.collections["stats"]["means"])

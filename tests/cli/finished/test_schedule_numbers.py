@@ -19,10 +19,10 @@ def test_operations_on_characters_are_those_of_the_first_eight_places():
     """The other eight are buffer bits."""
     model = VariableConfig("vcrnn", 5, parametrization="dense", lag=16)
     trained: Any = SimpleNamespace(config=SimpleNamespace(model=model), interface=SimpleNamespace(input_size=2))
-    m = np.tile([1.0] * 8 + [0.0] * 8, 3)
+    m = np.tile([1.0] * 8 + [0.5] * 8, 3)
     found = summarize(trained, ScheduleTrace(np.zeros(len(m), int), m[:, None]))
-    assert found.on_characters == 1
-    assert found.by_place == [1] * 8 + [0] * 8
+    assert found.on_characters == 8 / (8 + 8 / 4)
+    assert found.by_place == [1] * 8 + [0.5] * 8
 
 
 def test_a_leading_blank_ends_no_word_and_of_several_the_first_does():
