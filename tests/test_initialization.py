@@ -32,6 +32,7 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
     assert (table.shape, float(jnp.std(table))) == ((SYMBOLS, WIDTH), pytest.approx(1, rel=0.05))
     assert_uniform_within(params["recurrent"]["cell"], WIDTH**-0.5)
     assert_uniform_within(params["readout"], WIDTH**-0.5)
+    assert_uniform_within(params["readout"]["bias"], WIDTH**-0.5)
     assert len(params["readout"]["bias"]) == SYMBOLS
 
 

@@ -117,3 +117,12 @@ def test_each_run_of_a_process_that_died_is_lost(engine, tmp_path, monkeypatch):
 def test_a_call_whose_process_died_is_one_line(engine):
     with pytest.raises(UsageError, match=r"^die was not completed, because its process ended with status -9: .*, and repeat the command$"):
         engine.call(die, None)
+
+
+@pytest.mark.parametrize(("processes", "shares"), [(None, None), (3, "0.450")])
+def test_processes_are_spread_over_the_accelerators(processes, shares, monkeypatch):
+    monkeypatch.setattr(local.hardware, "visible_accelerators", lambda: ["4", "7"])
+    engine = LocalEngine(processes)
+    found = [engine._environment(place) for place in range(engine.slots)]
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["4", "7", "4"][: engine.slots]
+    assert {one.get("XLA_PYTHON_CLIENT_MEM_FRACTION") for one in found} == {shares}

@@ -290,3 +290,11 @@ def test_without_the_extra_ray_says_how_to_install_it(monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "lrpt.engines.cluster", raising=False)
     with pytest.raises(UsageError, match=r"engine is ray, which is not installed: pip install -e '\.\[cluster\]'"):
         schedule.open_engine(EngineOptions(engine="ray"))
+
+
+def test_runs_of_several_presets_are_not_stacked(tmp_path):
+    """A process records one preset for all of its runs."""
+    presets = ["quick", "other", "quick"]
+    jobs = [NamedJob(Job(EVEN, seed, tmp_path / str(seed)), {"experiment": "copy_memory", "preset": p}) for seed, p in enumerate(presets)]
+    found = units(jobs, 3, 1)
+    assert [([job.seed for job in unit.jobs], unit.names["preset"]) for unit in found] == [([0, 2], "quick"), ([1], "other")]

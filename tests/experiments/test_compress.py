@@ -5,18 +5,21 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
 
-from experiments.compress import main
+from experiments.compress import main, moments
 from lrpt.cli.command import main as train
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.compression.moments import second_moments
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import load
-from lrpt.tasks import CopyMemory
+from lrpt.tasks import Chorales, CopyMemory, NextByte
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 
@@ -299,3 +302,35 @@ def test_files_without_a_cell(content, says, tmp_path, assert_refused):
     elif content is not None:
         np.savez(path, **content)
     assert_refused(main, ["--from", path, "--rank", "1"], *says, code=2)
+
+
+def trained_on(task):
+    model = ModelConfig("gru", 3, parametrization="dense").build(task.input_size, task.output_size, task.reads)
+    train = task.splits["train"]
+    batch = train.batch(train.arrays, jnp.arange(4))
+    variables = {"params": model.init(jax.random.key(0), batch.inputs)["params"]}
+    network = recurrent_of(model.config, task.input_size)
+    config = SimpleNamespace(train=SimpleNamespace(batch_size=2))
+    return SimpleNamespace(task=task, config=config, variables=variables, embed=lambda _, inputs: inputs), network, train
+
+
+def test_moments_of_a_text_are_those_of_its_streams(tmp_path):
+    """Two streams of two windows each are two sequences."""
+    (tmp_path / "text").write_bytes(b"the cat sat on a mat" * 2)
+    trained, network, train = trained_on(NextByte(file=tmp_path / "text", steps=9).build(0))
+    assert train.size == 4
+    whole = np.asarray(train.batch(train.arrays, jnp.arange(4)).inputs).reshape(2, -1)
+    expected = second_moments(trained.variables["params"]["recurrent"], network, [(jnp.asarray(whole), None)])
+    found = moments(trained, network, 4)
+    for name, own in expected.items():
+        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)
+
+
+def test_moments_of_pieces_leave_out_padding():
+    trained, network, train = trained_on(Chorales(length=8).build(0))
+    batch = train.batch(train.arrays, jnp.arange(2))
+    assert not np.all(batch.mask)
+    expected = second_moments(trained.variables["params"]["recurrent"], network, [(batch.inputs, batch.mask)])
+    found = moments(trained, network, 2)
+    for name, own in expected.items():
+        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)

@@ -286,3 +286,10 @@ def test_trains_everything_once_and_at_the_rate_with_the_lowest_validation_loss(
 )
 def test_bad_options_are_one_line(flags, says, assert_refused):
     assert_refused(main, flags.split(), says)
+
+
+def test_small_errors_of_accuracies_are_told_apart_and_none_counts_as_one_in_ten_thousand():
+    accuracies = {"gru": {"dense": [0.99, 0.992], "a": [0.999, 0.9992], "b": [1.0, 1.0]}}
+    a, b = differences(accuracies, "accuracy")
+    assert a.ratio == pytest.approx(0.1)
+    assert b.ratio == pytest.approx(1e-4 / (0.01 * 0.008) ** 0.5)

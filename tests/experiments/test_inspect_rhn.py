@@ -10,12 +10,12 @@ import pytest
 
 from experiments import wiki
 from experiments.inspect_rhn.command import main
-from experiments.inspect_rhn.numbers import gates_of
+from experiments.inspect_rhn.numbers import discs_of, flow_of, gates_of
 from experiments.inspect_rhn.reading import all_jacobians, both, jacobians, loss_of, reading
 from experiments.jsb import command as jsb
 from experiments.report.command import main as report
 from experiments.report.kept.analyses import by_step
-from lrpt.analysis.gradient_flow import products
+from lrpt.analysis.gradient_flow import products, step_bound
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
 from lrpt.runs.files import sealed
@@ -236,3 +236,37 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
 )
 def test_bad_input_is_one_line(command, says, music, assert_refused):
     assert_refused(main, [music if word == "RUN" else word for word in command.split()], says)
+
+
+def test_discs_are_means_over_examples(music):
+    trained = load(music)
+    found, _ = discs_of(trained, 8, [1, 5])
+    read = reading(trained, trained.variables, 8)
+    for step, J in zip((1, 5), jacobians(read, [1, 5]), strict=True):
+        (disc,) = [one for one in found if (one.network, one.step) == ("trained", step)]
+        largest = np.abs(np.linalg.eigvals(np.float64(J))).max(axis=-1)
+        assert disc.centre == pytest.approx(np.diagonal(J, axis1=-2, axis2=-1).mean(), rel=1e-4)
+        assert (disc.spectral_radius, disc.logarithm) == pytest.approx((largest.mean(), np.log(largest).mean()), rel=1e-4)
+
+
+def test_flow_is_the_geometric_mean_over_examples(music):
+    trained = load(music)
+    spans, _ = flow_of(trained, 8, 2, 3)
+    read = reading(trained, trained.variables, 8)
+    of_step, counted = all_jacobians(read, [2, 3, 4])
+    whole = counted.all(axis=0)
+    over, state, bounds = products(of_step[:, whole]), read.carry, []
+    for x in read.xs[:4]:
+        bounds.append(step_bound(read.params, state, x))
+        state, _ = read.network.cell.step(read.params, state, x)
+    bounds = np.stack(bounds[1:])[:, whole]
+    for span in (one for one in spans if one.network == "trained"):
+        norms = np.linalg.norm(over[span.steps - 1], 2, axis=(-2, -1))
+        norm, bound = np.exp(np.log(norms).mean()), np.exp(np.log(bounds[: span.steps].prod(axis=0)).mean())
+        assert (span.norm, span.by_step, span.bound) == pytest.approx((norm, norm ** (1 / span.steps), bound), rel=1e-4)
+
+
+def test_gates_deviate_within_a_layer(music):
+    means, activity = gates_of(load(music), 8)
+    found = [(one.mean, one.deviation) for one in means if one.network == "trained"]
+    assert found == [pytest.approx((np.nanmean(own), np.nanstd(own))) for own in np.moveaxis(activity, 1, 0)]

@@ -2,12 +2,13 @@
 
 import json
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny import EVEN, EXPERIMENT, changed, flags
+from tiny import EVEN, EXPERIMENT, changed, flags, sharpening
 
-from experiments.search.command import Options, Search, main
+from experiments.search.command import Options, Search, main, tell
 from experiments.search.halving import best_line, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
 from lrpt.engines.schedule import Report
@@ -182,3 +183,51 @@ def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(
 )
 def test_wrong_flags(words, says, assert_refused):
     assert_refused(main, words, says)
+
+
+def test_evaluations_of_a_trial_count_as_those_of_its_run(tmp_path):
+    """Its mask gets sharper for some epochs of five updates."""
+    search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3",), runs=2, workdir=tmp_path), [])
+    assert search.counts(0)(1)
+    config = sharpening(tmp_path / "text", 0.1, 0.1, 0.3, 0.01, updates=40)
+    search.commands[0] = SimpleNamespace(config=config)
+    counted = [search.counts(0)(update) for update in range(1, 41)]
+    assert counted == [config.model.settled(update - 1, 5) for update in range(1, 41)]
+    assert set(counted) == {False, True}
+
+
+def test_a_round_is_ranked_by_what_was_known_at_its_end(tmp_path, monkeypatch):
+    """Trial 1 was trained to the end by an earlier search, after which its loss is the lowest."""
+    search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3,3e-3",), runs=3, workdir=tmp_path), [])
+    first, last = (rung.updates for rung in search.rungs)
+    lines = {k: [{"update": first, "loss": 1.0 + k}] for k in range(3)}
+    lines[1].append({"update": last, "loss": 0.1})
+    trained = []
+    monkeypatch.setattr(
+        "experiments.search.command.train_all", lambda jobs, *_: trained.append([one.job.path for one in jobs]) or Report([], {})
+    )
+    monkeypatch.setattr(search, "evaluations", lines.__getitem__)
+    search.run(Console(quiet=True))
+    assert trained[1:] == [[search.path(0)]]
+
+
+def test_the_table_shows_the_evaluation_that_ranks_a_trial(tmp_path, monkeypatch):
+    search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3",), runs=2, workdir=tmp_path), ["--preset", "wide-state"])
+    lines = [{"update": 1, "loss": 1.0, "recall": 0.5}, {"update": 2, "loss": 3.0, "recall": 0.2}]
+    monkeypatch.setattr(search, "evaluations", lambda trial: lines)
+    tell(search, [0, 1], 2, Console(quiet=True))
+    (trial, _) = json.loads((tmp_path / "search.json").read_text())["trials"]
+    assert (trial["updates"], trial["loss"], trial["recall"]) == (2, 1.0, 0.5)
+
+
+def test_failed_trials_of_later_rounds_come_before_those_of_earlier_ones(tmp_path, monkeypatch):
+    search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3,3e-3,4e-3",), runs=4, keep=2, workdir=tmp_path), [])
+    rounds = []
+
+    def train(jobs, *_):
+        rounds.append(jobs)
+        return Report([], {search.path(len(rounds) - 1): "it died"} if len(rounds) < 3 else {})
+
+    monkeypatch.setattr("experiments.search.command.train_all", train)
+    monkeypatch.setattr(search, "evaluations", lambda trial: [{"update": 1, "loss": 1.0 + trial}])
+    assert search.run(Console(quiet=True)) == ([2, 3, 1, 0], 2)

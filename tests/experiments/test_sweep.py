@@ -7,14 +7,18 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
-from tiny import EVEN, changed, flags, numbers
+from tiny import EVEN, EXPERIMENT, changed, flags, numbers
 
+from experiments import sweep
 from experiments.report.kept.collecting import collect
-from experiments.sweep import Options, main, split
+from experiments.sweep import Options, Part, main, part_of, split
+from lrpt.engines.jobs import NamedJob
+from lrpt.engines.schedule import Report
 from lrpt.runs.console import Console
-from lrpt.training.loop import fit
+from lrpt.training.loop import Job, fit
 
 
 def swept(*words):
@@ -137,3 +141,19 @@ def test_results_of_another_configuration_are_refused(tmp_path, capsys):
         assert swept("copy_memory", "--workdir", tmp_path, *flags(EVEN), flag, value) == code
     assert "holds a run with model.matrices.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
     assert json.loads((path / "result.json").read_text())["updates"] == 14
+
+
+def test_every_configuration_gets_its_first_seed_early(tmp_path):
+    part = part_of(EXPERIMENT, tmp_path, Options(seeds=2, workdir=tmp_path), ["--vary", "model.rank=1,2"])
+    assert [(one.job.seed, one.job.config.model.matrices.rank) for one in part.jobs] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("all_rates", [False, True])
+def test_all_learning_rates_are_listed_if_asked_for(all_rates, tmp_path, monkeypatch):
+    jobs = (NamedJob(Job(EVEN, 0, tmp_path / "run"), {}),)
+    chosen = []
+    monkeypatch.setattr(sweep, "RunDirectory", lambda path: SimpleNamespace(result=lambda: {"a": 1}))
+    monkeypatch.setattr(sweep, "has_rates_to_choose", lambda results: True)
+    monkeypatch.setattr(sweep, "summarize", lambda *given: chosen.append(given[-1]))
+    sweep._summarize(Part(EXPERIMENT, tmp_path, jobs, None, "loss"), Report([*jobs], {}), all_rates, Console(quiet=True))
+    assert chosen == [not all_rates]

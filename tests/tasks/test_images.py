@@ -78,3 +78,11 @@ def test_the_loss_of_scores_combines_classes_as_configured(over):
     metrics = task.metrics(scores, Example(jnp.zeros((2, 64)), jnp.array([3, 3])))
     np.testing.assert_allclose(metrics["loss"], np.array([0.25, 4.0]) / (1 if over == "sum" else 10))
     np.testing.assert_array_equal(metrics["accuracy"], 1)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_the_order_of_a_seed_is_that_of_earlier_versions(seed):
+    """Else a run that is resumed, or kept weights, would read the pixels in another order."""
+    expected = np.random.default_rng(seed).permutation(64)
+    for split in PermutedImages().build(seed).splits.values():
+        np.testing.assert_array_equal(split.arrays["order"], expected)
