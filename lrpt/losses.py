@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import check_choice
+from lrpt.errors import UsageError, check_choice
 
 Over = Literal["sum", "mean"]
+
+STEPS = "a task has reads='all' if there is a target for each step, and reads='last' if there is one for each example"
+"""Advice if targets have other axes than predictions."""
 
 
 def at_least_single(logits: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -23,12 +26,21 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
     Args:
       logits: unnormalized log-probabilities of the k classes.
       targets: the class of each prediction, below k.
+
+    Raises:
+      UsageError: the targets are not one integer for each prediction.
     """
+    _check_classes(logits, targets)
     return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
 
 
 def squared_error(predictions: Float[Array, "*b"], targets: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """Compute the squared error (prediction - target)^2, without the factor 1/2."""
+    """Compute the squared error (prediction - target)^2, without the factor 1/2.
+
+    Raises:
+      UsageError: predictions and targets have different shapes.
+    """
+    _check_same_shape(predictions, targets)
     return optax.squared_error(predictions, targets)
 
 
@@ -44,9 +56,10 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
       over: 'sum' over classes (Miceli Barone 2016, appendix A.1), or their 'mean' (l2hinge_classifier.py).
 
     Raises:
-      UsageError: `over` is neither 'sum' nor 'mean'.
+      UsageError: `over` is neither 'sum' nor 'mean', or the targets are not one integer for each example.
     """
     check_choice("over", over, get_args(Over))
+    _check_classes(scores, targets)
     signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
     return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
 
@@ -58,5 +71,28 @@ def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b
         -\sum_k [t_k \log \sigma(z_k) + (1 - t_k) \log(1 - \sigma(z_k))]
 
     with the logits z and the targets t.
+
+    Raises:
+      UsageError: logits and targets have different shapes.
     """
+    _check_same_shape(logits, targets)
     return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)
+
+
+def _check_classes(scores: Array, targets: Array) -> None:
+    """Raise a UsageError unless the targets are one integer for each prediction. Shapes and types are known under `jit`, too."""
+    found, wanted, kind = jnp.shape(targets), jnp.shape(scores)[:-1], jnp.result_type(targets)
+    if found == wanted and jnp.issubdtype(kind, jnp.integer):
+        return
+    one_hot = found == jnp.shape(scores)
+    advice = "take targets.argmax(axis=-1) of one-hot targets" if one_hot else "" if found == wanted else STEPS
+    says = f"targets are {kind} of shape {found}, and predictions have shape {jnp.shape(scores)}"
+    raise UsageError(f"{says}: expected integers of shape {wanted}, one class for each prediction{advice and f'; {advice}'}")
+
+
+def _check_same_shape(predictions: Array, targets: Array) -> None:
+    """Raise a UsageError if the shapes differ. NumPy's rules would combine every target with every prediction in some of these cases."""
+    found, wanted = jnp.shape(targets), jnp.shape(predictions)
+    if found != wanted:
+        advice = "take predictions[..., 0]" if (*found, 1) == wanted else STEPS
+        raise UsageError(f"targets have shape {found}, and predictions have shape {wanted}: expected the same shape; {advice}")

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
-from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error
+from lrpt.errors import UsageError
+from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error, squared_hinge
 from lrpt.metrics import (
     LOWER_IS_BETTER,
     NEITHER_BETTER,
@@ -59,6 +61,36 @@ def test_binary_cross_entropy_takes_targets_between_zero_and_one():
     z, t = np.array([-1.5, 0.0, 2.0]), np.array([0.25, 0.5, 0.9])
     expected = -(t * np.log(1 / (1 + np.exp(-z))) + (1 - t) * np.log(1 / (1 + np.exp(z)))).sum()
     np.testing.assert_allclose(binary_cross_entropy(jnp.asarray(z, jnp.float32), jnp.asarray(t, jnp.float32)), expected, rtol=1e-6)
+
+
+@pytest.fixture
+def without_type_checks(monkeypatch):
+    """As for users, whom no type check stops before."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize("loss", [cross_entropy, squared_hinge])
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        (jnp.zeros((4, 3), int), r"int32 of shape \(4, 3\), .*: expected integers of shape \(4,\), one class for each .*reads='all'"),
+        (jnp.zeros((4, 2)), r"float32 of shape \(4, 2\), .*; take targets\.argmax\(axis=-1\)"),
+        (jnp.zeros(4), r"float32 of shape \(4,\), .*: expected integers of shape \(4,\), one class for each prediction(\n|$)"),
+    ],
+    ids=["steps", "one-hot", "floats"],
+)
+def test_targets_that_are_no_classes_are_one_line(loss, targets, says):
+    with pytest.raises(UsageError, match=f"targets are {says}"):
+        jax.jit(loss)(jnp.zeros((4, 2)), targets)
+
+
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize("loss", [squared_error, binary_cross_entropy])
+@pytest.mark.parametrize(("width", "says"), [(1, r"take predictions\[\.\.\., 0\]"), (3, "a task has reads='all'")])
+def test_targets_of_another_shape_are_one_line(loss, width, says):
+    with pytest.raises(UsageError, match=rf"targets have shape \(4,\), and predictions have shape \(4, {width}\): expected .*; {says}"):
+        loss(jnp.zeros((4, width)), jnp.zeros(4))
 
 
 def test_figures_of_pieces_and_of_words():

@@ -64,9 +64,17 @@ def test_extensions_run(tmp_path, monkeypatch):
 def test_training_begins_from_a_kept_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
-    result = run_blocks(TRAINING, 1)["result"]
+    result = run_blocks(TRAINING, 2)["result"]
     assert result["updates"] == 20
     assert result["metrics"]["test"]["loss"] < 0.01, "of guessing: 0.167"
+
+
+@pytest.mark.slow
+def test_networks_are_analysed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = run_blocks(ROOT / "docs" / "analysis.md", 6)
+    assert found["activity"].shape == (2, 4, 20)
+    assert found["gates"].update.shape == (10, 2, 16)
 
 
 def test_variable_computation_is_built():

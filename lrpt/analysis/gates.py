@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNInfo
-from lrpt.errors import check_choice
+from lrpt.errors import UsageError, check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,23 +17,38 @@ if TYPE_CHECKING:
 
 
 def gate_activity(
-    info: Sequence[RHNInfo], gate: str = "transform", mask: Bool[Array, "t b"] | Bool[np.ndarray, "t b"] | None = None
+    info: RHNInfo | Sequence[RHNInfo], gate: str = "transform", mask: Bool[Array, "t b"] | Bool[np.ndarray, "t b"] | None = None
 ) -> Float[np.ndarray, "b l t"]:
     """Compute the mean over units of a gate at each layer and step, for each sequence (Zilly et al. 2017, Figure 5b).
 
     Args:
-      info: the gates of each layer at all steps, each of shape (t, b, n): the result of `lrpt.recurrence.recur` with outputs 'info'.
+      info: the gates of each layer at all steps, each of shape (t, b, n): `carry, (y, info) = lrpt.recur(..., outputs="info")`.
       gate: transform, carry or candidate.
       mask: true at steps that count; other steps become NaN.
 
     Raises:
-      UsageError: the gate is unknown.
+      UsageError: the gate is unknown, or `info` is not that of a recurrent highway network.
     """
     check_choice("gate", gate, RHNInfo._fields)
-    means = np.stack([np.mean(np.asarray(getattr(layer, gate), np.float64), axis=-1) for layer in info])
+    layers = _layers(info)
+    means = np.stack([np.mean(np.asarray(getattr(layer, gate), np.float64), axis=-1) for layer in layers])
     if mask is not None:
         means = np.where(np.asarray(mask)[None], means, np.nan)
     return np.transpose(means, (2, 0, 1))
+
+
+def _layers(info: Any) -> Sequence[RHNInfo]:
+    """Return the gates of each layer, of one or of several.
+
+    Raises:
+      UsageError: they are not gates of a recurrent highway network.
+    """
+    layers = [info] if isinstance(info, RHNInfo) else info
+    if isinstance(layers, list | tuple) and layers and all(isinstance(layer, RHNInfo) for layer in layers):
+        return layers
+    names = ["array" if hasattr(layer, "shape") else type(layer).__name__ for layer in info] if isinstance(info, list | tuple) else []
+    kinds = f"({', '.join(names)})" if isinstance(info, list | tuple) else type(info).__name__
+    raise UsageError(f"info is {kinds}: give that of a cell rhn or rhn_uncoupled, as in carry, (y, info) = recur(..., outputs='info')")
 
 
 def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:

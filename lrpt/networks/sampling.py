@@ -45,10 +45,13 @@ def sample(
       top_k: draw from the k most probable symbols only (None: from all).
 
     Raises:
-      UsageError: the temperature is negative or no number, top_k is below 1, the prompt is not one sequence of symbols, the length is
-        negative, `end` is none of the symbols, the network does not predict at every step, or its inputs also say which unit they complete.
+      UsageError: the temperature is negative or no number, top_k is below 1, the prompt is text or not one sequence of symbols, the key
+        is no PRNG key, the length is negative, `end` is none of the symbols, the network does not predict at every step, or its inputs also
+        say which unit they complete.
     """
     check_writes(model)
+    check_no_text(prompt, "the prompt is text: encode it, as in trained.vocabulary.encode(text)")
+    _check_key(key)
     _check_settings(jnp.asarray(prompt), length, temperature, top_k)
     prompt = jnp.asarray(prompt, jnp.int32)  # a vocabulary encodes as uint8 or uint16, which cells do not declare
 
@@ -92,6 +95,26 @@ def check_writes(model: Any) -> None:
     """
     if reads_units(model):
         raise UsageError("the network reads which word or character each symbol completes, and predicts symbols only: sample another one")
+
+
+def check_no_text(given: Any, says: str) -> None:
+    """Raise a UsageError if `given` is text, or a list of texts. JAX would raise a TypeError that does not say what to do.
+
+    Args:
+      given: an argument that is to hold numbers.
+      says: the message.
+    """
+    if isinstance(given, str | bytes) or (isinstance(given, list | tuple) and given and isinstance(given[0], str | bytes)):
+        raise UsageError(says)
+
+
+def _check_key(key: Any) -> None:
+    """Raise a UsageError unless `key` is one PRNG key, as `jax.random.key` or `jax.random.PRNGKey` returns it."""
+    dtype = getattr(key, "dtype", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if dtype is None or jnp.ndim(key) != (0 if is_typed else 1) or not (is_typed or dtype == jnp.uint32):
+        given = repr(key) if dtype is None else f"{dtype} of shape {jnp.shape(key)}"
+        raise UsageError(f"key is {given}: give one key, such as jax.random.key(0)")
 
 
 def _check_settings(prompt: Array, length: int, temperature: Any, top_k: int | None) -> None:

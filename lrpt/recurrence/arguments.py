@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from lrpt.errors import UsageError
@@ -112,8 +113,13 @@ def _where(carry: PyTree, x: PyTree) -> str:
 
 def _check_result(result: Any) -> None:
     if not (_is_pair(result) and _is_pair(result[1])):
-        kinds = f"({', '.join(type(part).__name__ for part in result)})" if isinstance(result, tuple) else type(result).__name__
+        kinds = f"({', '.join(map(_kind, result))})" if isinstance(result, tuple) else _kind(result)
         raise UsageError(f"the step of a cell returned {kinds}: return (carry, (y, info)), where info may be None")
+
+
+def _kind(value: Any) -> str:
+    """Return type and shape of an array, which is a tracer here, and the type of anything else."""
+    return _described(value) if isinstance(value, jax.Array | np.ndarray) else type(value).__name__
 
 
 def _is_pair(value: Any) -> bool:

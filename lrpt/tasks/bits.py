@@ -14,7 +14,7 @@ from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_metrics
 from lrpt.symbols import CodedSize
-from lrpt.tasks.sources import unused_places
+from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 from lrpt.tasks.text import SOURCES, load_texts, name_of_text, text_metrics, windows
 
@@ -56,6 +56,7 @@ class NextBit:
     """bits in a window"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         check_at_least(0, self, "data.buffer")
         check_at_least(1, self, "data.steps")

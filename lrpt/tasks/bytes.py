@@ -10,7 +10,7 @@ from lrpt.datasets.documents import python_documentation
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
-from lrpt.tasks.sources import unused_places
+from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Task
 from lrpt.tasks.text import OF_BYTES, name_of_text, stream_task
 
@@ -47,6 +47,7 @@ class NextByte:
     """bytes in a window"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.steps")
 

@@ -15,7 +15,7 @@ from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import at_least_single, binary_cross_entropy
 from lrpt.metrics import piece_metrics, sums_over_steps
-from lrpt.tasks.sources import by_source, unused_places
+from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.synthetic import below, key_of, uniform_numbers
 from lrpt.tasks.task import Example, Split, Task
 
@@ -80,6 +80,7 @@ class Chorales:
     """cut longer pieces of a file into parts of at most this many frames, all of them predicted (None: pieces stay whole)"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         check_choice("data.format", self.format, FORMATS)
         check_at_least(4, self, "data.length")

@@ -13,7 +13,7 @@ from lrpt.datasets.digits import ImagesAndLabels, load_digits
 from lrpt.errors import check_choice
 from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
-from lrpt.tasks.sources import unused_places
+from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
 CLASSES = 10
@@ -30,6 +30,7 @@ class _Images:
     """directory of the MNIST files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
 
     @property

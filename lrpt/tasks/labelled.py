@@ -19,6 +19,7 @@ from lrpt.errors import UsageError
 from lrpt.losses import squared_error
 from lrpt.scaling import Moments, Scaling
 from lrpt.tasks.images import class_metrics
+from lrpt.tasks.sources import take_paths
 from lrpt.tasks.task import Example, Split, Task
 
 
@@ -57,6 +58,9 @@ class LabelledSequences:
     """an .npz or CSV file of sequences, see docs/own_data.md (None: 8x8 digits, row by row)"""
     standardize: bool = True
     """subtract the mean of each feature and divide by its standard deviation, both of the training split"""
+
+    def __post_init__(self) -> None:
+        take_paths(self)
 
     def build(self, seed: int) -> Task:
         """Build splits. The seed has no effect: a file without splits is always split in the same way, 80/10/10 at random.

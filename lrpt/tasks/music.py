@@ -13,7 +13,7 @@ from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
-from lrpt.tasks.sources import by_source, unused_places
+from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Task
 from lrpt.tasks.text import Symbols, stream_task
 
@@ -60,6 +60,7 @@ class NextNote:
     """symbols in a window"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.tunes", "data.steps")
 

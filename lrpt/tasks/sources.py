@@ -1,10 +1,33 @@
-"""Settings of data sources that have no effect, such as a directory if a file is given."""
+"""Settings that name data: paths of files and directories, and which settings have no effect, such as a directory if a file is given."""
 
+import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+from lrpt.errors import UsageError
 
 WITHOUT_FILES = {"python", "drawn", "digits", "synthetic"}
 """Sources that come with Python, with an installed package, or from a random generator, and so read no directory."""
+
+
+def take_paths(config: object) -> None:
+    """Turn the settings 'file' and 'dir' of a configuration into paths, so that strings may be given. `~` is the home directory.
+
+    The configuration of a string and that of its path are then equal, and describe the same run.
+
+    Raises:
+      UsageError: a setting is neither a string nor a path.
+    """
+    for name in ("file", "dir"):
+        if (value := getattr(config, name, None)) is not None:
+            object.__setattr__(config, name, _as_path(name, value))  # dataclasses of settings are frozen
+
+
+def _as_path(name: str, value: Any) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"data.{name} is {value!r}: expected a path, such as Path('mine') or 'mine'")
+    return Path(os.path.expanduser(value))
 
 
 def unused_places(source: str, file: Path | None = None, of_file: Collection[str] = ()) -> dict[str, str]:

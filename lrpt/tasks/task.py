@@ -1,6 +1,6 @@
 """Tasks: examples, data splits, and the metrics computed on predictions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -46,13 +46,21 @@ class Split:
     example: Callable[[Any, Int[Array, ""]], Example]
     lengths: Int[np.ndarray, " size"] | None = None
 
-    def batch(self, arrays: PyTree, indices: Int[Array, " b"]) -> Example:
+    def batch(self, arrays: PyTree, indices: Int[Array, " b"] | Int[np.ndarray, " b"] | Sequence[int]) -> Example:
         """Return the examples at `indices`, stacked.
 
+        Args:
+          arrays: `self.arrays`, or those of another seed. NumPy arrays are copied to the device at each call outside of `jit`.
+          indices: numbers of examples.
+
         Raises:
-          UsageError: `example` does not return an `Example`.
+          UsageError: `indices` is no list of integers, or `example` does not return an `Example`.
         """
-        found = jax.vmap(self.example, (None, 0))(arrays, indices)
+        rows = jnp.asarray(indices)
+        if rows.ndim != 1 or not jnp.issubdtype(rows.dtype, jnp.integer):
+            raise UsageError(f"indices are {rows.dtype} of shape {rows.shape}: give the numbers of examples, integers of shape (b,)")
+        traced = jax.tree.map(lambda a: a if isinstance(a, jax.Array) else jnp.asarray(a), arrays)  # an index may only select from these
+        found = jax.vmap(self.example, (None, 0))(traced, rows)
         if not isinstance(found, Example):
             raise UsageError(f"an example of the task is a {type(found).__name__}: return an lrpt.tasks.Example(inputs, targets, mask)")
         return found

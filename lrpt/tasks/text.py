@@ -23,7 +23,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_numbers
 from lrpt.losses import at_least_single, cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.symbols import CodedSize
-from lrpt.tasks.sources import by_source, unused_places
+from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
 OF_BYTES = ("enwik8", "text8")
@@ -116,6 +116,7 @@ class NextSymbol:
     """encoding of a file: utf-8 or bytes (each byte is a symbol; always so with source enwik8 or text8)"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         self._check_shares()
         check_choice("data.tokens", self.tokens, TOKENS)

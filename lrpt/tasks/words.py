@@ -11,7 +11,7 @@ import numpy as np
 from lrpt.datasets.vocabulary import UNKNOWN, WordVocabulary
 from lrpt.errors import check_at_least, check_choice
 from lrpt.metrics import word_metrics
-from lrpt.tasks.sources import by_source, unused_places
+from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Task
 from lrpt.tasks.text import Symbols, load_texts, name_of_text, stream_task
 
@@ -53,6 +53,7 @@ class NextWord:
     """words in a window"""
 
     def __post_init__(self) -> None:
+        take_paths(self)
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.min_count", "data.steps")
 

@@ -10,15 +10,10 @@ from jaxtyping import Array, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
+from lrpt.networks.sampling import check_no_text
 from lrpt.symbols import check_symbols
 from lrpt.trained.interface import Interface
 from lrpt.training.step import Variables
-
-
-def _check_no_text(given: Any, says: str) -> None:
-    """Raise a UsageError if `given` is text, or a list of texts. JAX would raise a TypeError that does not say what to do."""
-    if isinstance(given, str | bytes) or (isinstance(given, list | tuple) and given and isinstance(given[0], str | bytes)):
-        raise UsageError(says)
 
 
 class Inference:
@@ -35,7 +30,7 @@ class Inference:
 
     def predict(self, variables: Variables, inputs: ArrayLike, mask: ArrayLike | None) -> Array:
         """Return predictions for whole sequences: see `lrpt.trained.loading.Loaded.predict`."""
-        _check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
+        check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
         counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
         self._check_vectors(given)
         if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
@@ -63,9 +58,11 @@ class Inference:
         """Read one step of each sequence: see `lrpt.trained.loading.Loaded.step`.
 
         Raises:
-          UsageError: `x` is text, has the shape of sequences, or holds a symbol that is not one of the network's.
+          UsageError: `state` is not what `start` or `step` returned; `x` is text, has the shape of sequences, or holds a
+            symbol that is not one of the network's.
         """
-        _check_no_text(x, "x is text: encode it, and give one number for each sequence, as in trained.vocabulary.encode('a')")
+        _check_state(state)
+        check_no_text(x, "x is text: encode it, and give one number for each sequence, as in trained.vocabulary.encode('a')")
         x = jnp.asarray(x)
         of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
         if x.ndim != (1 if of_symbols else 2):
@@ -84,3 +81,10 @@ class Inference:
 
     def _advance(self, variables: Variables, inputs: Array, start: Start | None) -> tuple[Array, PyTree]:
         return self.model.apply(variables, inputs, None, start, method="advance")
+
+
+def _check_state(state: Any) -> None:
+    """Raise a UsageError if the state of a step is an array, such as the input in its place, or a carry alone."""
+    if not isinstance(state, Start):
+        given = f"an array of shape {state.shape}" if hasattr(state, "shape") else f"of type {type(state).__name__}"
+        raise UsageError(f"state is {given}: give what start() or step() returned, as in state, y = trained.step(state, x)")

@@ -41,7 +41,7 @@ class Interface(NamedTuple):
     @classmethod
     def of(cls, task: Task) -> "Interface":
         train = task.splits["train"]
-        inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
+        inputs = jax.eval_shape(train.batch, train.arrays, jnp.zeros((1,), jnp.int32)).inputs
         is_sequence = have_steps(inputs)
         step = tuple(inputs.shape[1 + is_sequence :])
         text = task.metadata.get("sha256")

@@ -1,7 +1,7 @@
 """Trained networks, loaded from run directories and from kept results: `lrpt.load`.
 
-Nothing here writes files. A run directory has checkpoints. A kept result has the weights of the best one in `model.npz`, and the interface
-between task and network, so that no data are needed to use it.
+Only `Loaded.save` writes files. A run directory has checkpoints. A kept result has the weights of the best one in `model.npz`, and the
+interface between task and network, so that no data are needed to use it.
 """
 
 import warnings
@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.errors import UsageError, check_choice
@@ -30,6 +29,7 @@ from lrpt.tasks.task import AnyVocabulary, Task
 from lrpt.trained.inference import Inference
 from lrpt.trained.interface import Interface
 from lrpt.trained.recorded import Parts, configuration, identity_of, with_data_dir
+from lrpt.trained.saving import write_network
 from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import evaluator_of_one
 from lrpt.training.setup import initial_state
@@ -88,12 +88,14 @@ class Loaded:
       seed: seed of parameters, data and the order of batches.
       config: the configuration.
       is_kept: whether the directory is a kept result, without checkpoints.
-      update: the number of updates that the weights have seen.
+      update: the number of updates that the weights have seen, without those of a loop of yours.
+
+    You may replace `variables`: all methods then use the new ones.
     """
 
     def __init__(self, path: Path, parts: Parts, data_dir: Path | None, state: State, warn: Callable[[str], None]) -> None:
         self.path = path
-        identity = identity_of(path)
+        self._identity = identity = identity_of(path)
         self.experiment, self.preset, self.seed = identity["experiment"], identity["preset"], identity["seed"]
         self.config = with_data_dir(configuration(path, identity, parts), data_dir)
         self.is_kept = is_kept_result(path)
@@ -252,6 +254,21 @@ class Loaded:
         """
         return self._inference.step(self.variables, state, x)
 
+    def save(self, directory: str | Path) -> None:
+        """Write the network with its present variables to a new directory, which `load` and the commands for trained networks read.
+
+        The directory has no metrics and no result, because those of the run were computed with its own weights. `evaluate` computes new
+        ones.
+
+        Args:
+          directory: a new or empty directory.
+
+        Raises:
+          UsageError: the directory holds files or cannot be written; the variables are not those of the network, or are not finite.
+        """
+        named_arrays.from_named(jax.eval_shape(self._initialize), named_arrays.to_named(self.variables))
+        write_network(Path(directory).expanduser(), self._identity, *pack(self))
+
     def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
         """Return the number of updates and the variables of a state."""
         directory = RunDirectory(self.path)
@@ -275,4 +292,5 @@ def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
     vocabulary = loaded.vocabulary
     symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
     metadata = {"update": loaded.update, "task": loaded.interface.to_json(), "vocabulary": symbols}
-    return weights.pack(named_arrays.to_named(jax.tree.map(np.asarray, loaded.variables))), metadata
+    arrays = named_arrays.to_named(loaded.variables)
+    return weights.pack({name: named_arrays.storable(array) for name, array in arrays.items()}), metadata

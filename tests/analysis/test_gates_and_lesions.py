@@ -41,6 +41,21 @@ def test_a_gate_that_is_none_is_named():
         gate_activity([], "reset")
 
 
+@pytest.mark.parametrize(
+    ("info", "given"),
+    [((jnp.zeros(3), (jnp.zeros(3),)), r"\(array, tuple\)"), (jnp.zeros(3), "ArrayImpl"), ([], r"\(\)"), (None, "NoneType")],
+    ids=["pair", "array", "empty", "None"],
+)
+def test_what_is_no_info_of_a_highway_network_is_named(info, given):
+    with pytest.raises(UsageError, match=rf"info is {given}: give that of a cell rhn or rhn_uncoupled, as in carry, \(y, info\)"):
+        gate_activity(info)
+
+
+def test_the_gates_of_one_layer_need_no_list():
+    info = RHNInfo(*jnp.ones((3, 5, 2, 4)))
+    np.testing.assert_array_equal(gate_activity(info), gate_activity([info]))
+
+
 def model(cell="rhn"):
     net = SequenceModel(ModelConfig(cell, SIZE, DEPTH if "rhn" in cell else 1, parametrization="dense"), INPUT_SIZE, 2, "all")
     inputs = np.random.default_rng(1).standard_normal((2, 4, INPUT_SIZE)).astype(np.float32)

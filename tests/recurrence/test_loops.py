@@ -208,7 +208,9 @@ def test_a_batch_may_be_empty(loop, masked):
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_step_that_returns_no_info_is_refused_even_with_two_rows(loop):
-    with pytest.raises(UsageError, match=r"the step of a cell returned \(.*\): return \(carry, \(y, info\)\)"):
+    with pytest.raises(
+        UsageError, match=r"the step of a cell returned \(float32 \(2, 3\), float32 \(2, 3\)\): return \(carry, \(y, info\)\)"
+    ):
         recur(lambda params, h, x: (h + x, h), None, jnp.zeros((2, 3)), jnp.ones((4, 2, 3)), loop=loop)
 
 

@@ -174,6 +174,14 @@ def test_a_state_of_other_rows_than_the_inputs_names_both():
         trained.step(trained.start(rows=3), jnp.zeros((2, 2)))
 
 
+def test_a_state_that_is_none_says_where_to_get_one():
+    trained = untrained(NETWORKS["gru"], "last", 2, (2,))
+    state, x = trained.start(2), jnp.zeros((2, 2))
+    for given, says in ((x, r"an array of shape \(2, 2\)"), (state.carry, r"an array of shape \(2, 6\)"), ((1, 2), "of type tuple")):
+        with pytest.raises(UsageError, match=rf"state is {says}: give what start\(\) or step\(\) returned"):
+            trained.step(given, x)
+
+
 def test_a_loaded_network_says_what_it_is(custom):
     trained = lrpt.load(custom)
     assert repr(trained) == f"Loaded('{custom}': {trained.label}, update {trained.update})"
@@ -230,6 +238,78 @@ def test_a_run_with_checkpoints_is_no_kept_result_even_if_its_weights_are_kept_t
     shutil.rmtree(path / "checkpoints")
     kept = load(path)
     assert (kept.is_kept, kept.update) == (True, 1)
+
+
+def changed(trained):
+    trained.variables = jax.tree.map(lambda array: 1.5 * array, trained.variables)
+    return trained
+
+
+def assert_saved(trained, inputs, path):
+    """Save a network with other variables, and load it again: it predicts the same, and no file has metrics."""
+    before, wanted = trained.predict(inputs), changed(trained).predict(inputs)
+    assert not np.allclose(before, wanted)
+    trained.save(path)
+    assert sorted(file.name for file in path.iterdir()) == ["config.json", "model.npz", "weights.json"]
+    assert [file.name for file in path.parent.iterdir()] == [path.name], "nothing is left beside it"
+    assert "loss" not in (path / "weights.json").read_text()
+    found = load(path)
+    assert (found.is_kept, found.update, found.config) == (True, trained.update, trained.config)
+    np.testing.assert_array_equal(found.predict(inputs), wanted)
+    return found
+
+
+def test_a_run_with_checkpoints_is_saved_with_other_variables(worse, tmp_path):
+    before = tiny.tree(worse)
+    found = assert_saved(load(worse), jnp.asarray([[1, 2, 3, 4, 5, 6]]), tmp_path / "a" / "tuned")
+    assert tiny.tree(worse) == before
+    assert found.evaluate() == changed(load(worse)).evaluate()
+    ids = [json.loads((path / "config.json").read_text())["run"] for path in (worse, found.path)]
+    assert ids[0] != ids[1]
+    assert weights.metadata_of(found.path)["origin"] == ids[0]
+    with pytest.raises(UsageError, match="keeps the weights of the best state alone"):
+        load(found.path, state="last")
+
+
+def test_a_kept_network_is_saved_with_other_variables(tmp_path):
+    inputs = np.random.default_rng(0).random((2, 5, 2)).astype(np.float32)
+    again = assert_saved(load(KEPT), inputs, tmp_path / "a" / "tuned")
+    assert_saved(again, inputs, tmp_path / "b" / "again")
+    assert_saved(pickle.loads(pickle.dumps(load(KEPT))), inputs, tmp_path / "c" / "pickled")
+
+
+def test_no_run_is_overwritten_and_nothing_else_either(worse, tmp_path):
+    trained = load(worse)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    trained.save(str(tmp_path / "empty"))
+    before = tiny.tree(tmp_path)
+    cases = {worse: "holds a run", tmp_path / "empty": "holds a run", tmp_path: "holds files", tmp_path / "file": "is a file"}
+    for path, says in cases.items():
+        with pytest.raises(UsageError, match=f"{says}: name a new or an empty directory"):
+            trained.save(path)
+    with pytest.raises(UsageError, match="cannot be written"):
+        trained.save(tmp_path / "file" / "below")
+    assert tiny.tree(tmp_path) == before
+
+
+def test_variables_that_are_not_of_the_network_are_not_saved(worse, tmp_path):
+    trained, own = load(worse), load(worse).variables
+    for variables, says in (({"params": {}}, "is missing"), (jax.tree.map(lambda a: a * np.nan, own), "not finite")):
+        trained.variables = variables
+        with pytest.raises(UsageError, match=says):
+            trained.save(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_directory_is_complete_or_absent(worse, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(weights, "keep", fail)
+    with pytest.raises(UsageError, match=r"cannot be written \(No space left on device\)"):
+        load(worse).save(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kept_weights_that_were_changed_are_refused(worse, tmp_path):

@@ -1,0 +1,37 @@
+"""Arguments of `sample` that are none: each has a line that says what to give."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from lrpt.errors import UsageError
+from lrpt.networks.sampling import sample
+from lrpt.networks.sequence_model import ModelConfig
+
+MODEL = ModelConfig("gru", 4, rank=2).build(5, 5, "all")
+PROMPT, KEY = jnp.array([1, 2]), jax.random.key(0)
+
+
+@pytest.fixture(scope="module")
+def variables():
+    return MODEL.init(jax.random.key(1), PROMPT[None])
+
+
+@pytest.mark.parametrize("prompt", ["hello", b"hello", ["hello"]])
+def test_a_text_says_how_to_encode_it(prompt, variables):
+    with pytest.raises(UsageError, match=r"the prompt is text: encode it, as in trained\.vocabulary\.encode\(text\)"):
+        sample(MODEL, variables, prompt, 3, KEY)
+
+
+@pytest.mark.parametrize(
+    "key", [0, jax.random.split(KEY, 3), jnp.zeros(2), jnp.uint32(0), None], ids=["0", "keys", "floats", "seed", "None"]
+)
+def test_a_key_that_is_none_says_how_to_make_one(key, variables):
+    with pytest.raises(UsageError, match=r"key is .*: give one key, such as jax\.random\.key\(0\)"):
+        sample(MODEL, variables, PROMPT, 3, key)
+
+
+def test_both_kinds_of_keys_are_keys(variables):
+    drawn = [sample(MODEL, variables, PROMPT, 3, key) for key in (KEY, jax.random.PRNGKey(0))]
+    assert jnp.array_equal(*drawn)
+    assert jax.jit(lambda key: sample(MODEL, variables, PROMPT, 3, key))(KEY).shape == (3,)
