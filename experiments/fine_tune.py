@@ -116,8 +116,7 @@ def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple
     config = adapter_config(loaded.recurrent_config, options.rank, options.diagonal)
     initial = _initial(config, task, options.seed)
     moved = with_symbols({**whole, "recurrent": trained}, initial["params"], network, old.symbols, new.symbols)
-    start = adapted(moved["recurrent"], initial)
-    return config, {**start, "params": {**moved, "recurrent": start["params"]["recurrent"]}}
+    return config, adapted(moved, initial)
 
 
 def _initial(config: ModelConfig, task: Task, seed: int) -> dict[str, Any]:

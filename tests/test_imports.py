@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
     "compression": {*LOWER - {"symbols"}, "parametrizations", "networks", "analysis"},
-    "interop": {*LOWER - {"specs"}, "scaling", "parametrizations", "networks", "compression", "runs", "optim"},
+    "interop": {*LOWER, "scaling", "parametrizations", "networks", "compression", "runs", "optim"},
     "devices": {"files"},
     "runs": {"devices", "files", "settings"},
     "training": {

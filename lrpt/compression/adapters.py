@@ -30,10 +30,17 @@ def in_full(params: PyTree, network: Recurrent, frozen: Any = None) -> dict[str,
     """Multiply out and add up all matrices of a network. Return the parameters of the same function with dense matrices, up to rounding.
 
     Args:
-      params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
+      params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`, or all of these.
       network: the trained network, with any parametrization, weight normalization or adapters.
       frozen: the same part of the collection 'frozen', for networks with adapters.
+
+    Raises:
+      UsageError: these are no parameters of a network, or what is frozen is missing.
     """
+    if "recurrent" in params and "cell" not in params:
+        own = None if frozen is None else frozen["recurrent"]
+        return {**params, "recurrent": in_full(params["recurrent"], network, own)}
+    _check_cell(params)
     cell = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
     for role in ("recurrent", "input"):
         found = full_matrices(params, network, role, frozen)
@@ -58,9 +65,19 @@ def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str,
     """Return the variables of a network with adapters at the start of training.
 
     Args:
-      trained: parameters of the network whose matrices are frozen, as `in_full` returns them.
-      initial: variables of the network with adapters as drawn, from which the adapters, the embedding and the readout are taken.
+      trained: parameters of the network whose matrices are frozen, as `in_full` returns them. Of a `SequenceModel`, give all of them:
+        `initial` then gives the adapters only. If `trained` is the part 'recurrent', `initial` also gives the embedding and the readout.
+      initial: variables of the network with adapters as drawn.
+
+    Raises:
+      UsageError: the matrices of `trained` are not dense, or `initial` has no adapters.
     """
+    if "recurrent" in trained and "cell" not in trained:
+        start = adapted(trained["recurrent"], initial)
+        return {**start, "params": {**trained, "recurrent": start["params"]["recurrent"]}}
+    _check_dense(trained)
+    if FROZEN not in initial:
+        raise UsageError(f"initial has no collection '{FROZEN}': give variables of a network with the configuration adapter_config(...)")
     cell = trained["cell"]
     drawn = initial["params"]["recurrent"]["cell"]["recurrent"]
     recurrent = {**trained, "cell": {**cell, "recurrent": drawn}}
@@ -69,6 +86,22 @@ def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str,
         "params": {**initial["params"], "recurrent": recurrent},
         FROZEN: {"recurrent": {"cell": {"recurrent": cell["recurrent"]}}},
     }
+
+
+def _check_cell(params: Mapping[str, Any]) -> None:
+    if "cell" not in params:
+        parts = ", ".join(map(str, params)) or "nothing"
+        raise UsageError(f"params have {parts}, and neither 'recurrent' nor 'cell': give the parameters of a SequenceModel")
+
+
+def _check_dense(params: Mapping[str, Any]) -> None:
+    """Raise a UsageError unless all recurrent matrices of a network are stored as dense ones."""
+    _check_cell(params)
+    for name, arrays in params["cell"].get("recurrent", {}).items():
+        if set(arrays) != {"kernel"}:
+            raise UsageError(
+                f"the matrix '{name}' is stored as {', '.join(arrays)}, and only dense ones can be frozen: give in_full(params, ...)"
+            )
 
 
 def merged(variables: Mapping[str, Any], network: Recurrent) -> dict[str, Any]:

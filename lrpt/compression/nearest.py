@@ -15,7 +15,7 @@ Everything here is NumPy in float64.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -35,6 +35,10 @@ THREADED = 512
 """Smallest width of a matrix that is decomposed with several BLAS threads. For smaller ones, waiting threads cost twenty times the work."""
 RIDGE = 1e-10
 """White noise that makes singular second moments regular, as a fraction of their mean."""
+
+
+SYMMETRY = 1e-4
+"""Largest difference between second moments and their transpose, as a fraction of the largest moment. They may be rounded to float32."""
 
 
 class Fit(NamedTuple):
@@ -80,9 +84,11 @@ def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moment
       moments: C, the second moments of the rows that W multiplies. By default all entries of W have equal weights.
 
     Raises:
-      UsageError: the rank does not fit, or W does not have the form above.
+      UsageError: the rank does not fit, W does not have the form above, or the moments are no second moments of rows of W.
     """
+    W = np.asarray(W)
     _check(W, rank, diagonal)
+    moments = None if moments is None else checked_moments(moments, W.shape[0])
     with threadpool_limits(1 if min(W.shape) < THREADED else None, "blas"):
         problem = _Problem(W, moments)
         if diagonal:
@@ -115,7 +121,7 @@ def rank_for(
       UsageError: the error is not between 0 and 1, or W does not fit.
     """
     check_error(error)
-
+    W = np.asarray(W)
     return smallest(lambda rank: fit(W, rank, diagonal=diagonal, moments=moments).residual <= error, least, min(W.shape))
 
 
@@ -159,7 +165,7 @@ class _Problem:
     def __init__(self, W: np.ndarray, moments: np.ndarray | None) -> None:
         self.W = np.asarray(W, np.float64)
         self.moments = None if moments is None else _regular(moments)
-        self.root = None if self.moments is None else np.linalg.cholesky(self.moments).T
+        self.root = None if self.moments is None else _root(self.moments)
 
     def low_rank(self, diagonal: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the best P Q for W - D, with orthonormal rows of Q, and the norm of the error.
@@ -249,6 +255,41 @@ def _regular(moments: np.ndarray) -> np.ndarray:
     """Make second moments positive definite, so that they have a Cholesky factor. Zero moments become white."""
     moments = np.asarray(moments, np.float64)
     return moments + (RIDGE * np.trace(moments) / len(moments) or 1.0) * np.eye(len(moments))
+
+
+def _root(moments: np.ndarray) -> np.ndarray:
+    """Return C^(1/2), the transposed Cholesky factor."""
+    try:
+        return np.linalg.cholesky(moments).T
+    except np.linalg.LinAlgError:
+        least = np.linalg.eigvalsh(moments)[0]
+        raise UsageError(
+            f"moments have the eigenvalue {least:.3g}: expected none below 0; give means of v^T v over rows v, as second_moments does"
+        ) from None
+
+
+def checked_moments(moments: Any, size: int, named: str = "moments") -> Float[np.ndarray, "i i"]:
+    """Return second moments C in float64.
+
+    Args:
+      moments: C.
+      size: i, number of rows of the matrix.
+      named: what the error calls them.
+
+    Raises:
+      UsageError: they are no symmetric matrix of this size of finite numbers.
+    """
+    own = np.asarray(moments, np.float64)
+    if own.shape != (size, size):
+        raise UsageError(f"{named} have shape {own.shape}: expected {(size, size)}, as the matrix has {size} rows")
+    if not np.isfinite(own).all():
+        raise UsageError(
+            f"{named} are not finite, so they cannot weight errors: give --examples 0 (in Python no moments) for equal weights, or a "
+            f"network whose states are finite"
+        )
+    if np.abs(own - own.T).max() > SYMMETRY * np.abs(own).max():
+        raise UsageError(f"{named} are not symmetric: give means of v^T v over rows v, as second_moments returns them")
+    return own
 
 
 def _check(W: np.ndarray, rank: int, diagonal: bool) -> None:

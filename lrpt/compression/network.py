@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from lrpt.compression.groups import Factors, MatrixReport, common_rank, fitted, grouped, report_on, tree_of
 from lrpt.compression.moments import Moments
+from lrpt.compression.nearest import checked_moments
 from lrpt.compression.stored import full_matrices, stored_matrices
 from lrpt.compression.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
@@ -29,11 +30,24 @@ TARGETS = [kind for kind in FORMS if kind != "dense"]
 
 
 class Compression(NamedTuple):
-    """Parameters and configuration of the smaller network, and a report for each matrix."""
+    """A smaller network.
+
+    Attributes:
+      params: its parameters, in float32.
+      config: its configuration.
+      matrices: a report for each matrix that was compressed.
+      input_size: width of its inputs, or number of symbols.
+    """
 
     params: Any
     config: RecurrentConfig
     matrices: list[MatrixReport]
+    input_size: int
+
+    @property
+    def network(self) -> Recurrent:
+        """Return the network of the parameters: `network.apply({"params": params}, xs)`."""
+        return Recurrent(self.config, self.input_size)
 
 
 def compress(
@@ -62,21 +76,22 @@ def compress(
       parametrization: a name in `TARGETS`. Only low rank, with or without a diagonal, may be tied and takes an `error`.
       tied: share one projection R among the matrices of a group.
       input_rank: rank of the input matrices, which are compressed too, each separately and with equal weights for all entries.
-      moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
+      moments: the result of `second_moments`: C for each recurrent matrix, by gate. Without them, all entries of a matrix have equal
+        weights.
       blocks: k, for parametrizations that have blocks.
       density: share of the entries, for sparse matrices.
 
     Raises:
       UsageError: rank, error or parametrization do not fit the network, its parameters are not finite or of another network, or moments
-        are not finite or zero.
+        are not those of its matrices, not finite, not symmetric, or zero.
     """
     if "cell" not in params:
         raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     check_size(parametrization, rank, error, tied)
-    _check_moments(moments or {})
     stored = stored_matrices(params, network, "recurrent")
     if not stored:
         raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
+    moments = _checked_moments(moments, {name: spec for name, (spec, _) in stored.items()})
     if parametrization in DIAGONAL:
         groups = grouped("recurrent", stored, DIAGONAL[parametrization], tied, moments)
         sizes: dict[str, Any] = {"rank": rank if rank is not None else common_rank(groups, error or 0.0)}
@@ -89,7 +104,7 @@ def compress(
     kept = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
     smaller = {**params, "cell": {**kept, "recurrent": recurrent, **inputs}}
     config = replace(network.config, parametrization=parametrization, tied=tied, weight_norm=False, **sizes, **changes)
-    return Compression(smaller, config, reports + more)
+    return Compression(smaller, config, reports + more, network.input_size)
 
 
 def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
@@ -104,16 +119,30 @@ def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> 
         raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(FORMS[kind].settings) or 'no size'}: give these, and no other")
 
 
-def _check_moments(moments: Moments) -> None:
-    """Raise a UsageError unless the moments are finite, and not zero: then no error of a matrix would cost anything."""
-    for name, own in moments.items():
-        finite = np.isfinite(own).all()
-        if not (finite and np.any(own)):
-            what = "all zero" if finite else "not finite"
-            raise UsageError(
-                f"the moments of '{name}' are {what}, so they cannot weight errors: give --examples 0 (in Python no moments) for equal "
-                f"weights, or a network whose states are finite and move"
-            )
+def _checked_moments(moments: Moments | None, specs: Mapping[str, MatrixSpec]) -> Moments | None:
+    """Return the moments of the matrices in float64, or None if there are none.
+
+    Raises:
+      UsageError: they are no mapping, have other names than the matrices, or do not fit a matrix.
+    """
+    if moments is None:
+        return None
+    if not isinstance(moments, Mapping):
+        raise UsageError(f"moments are a {type(moments).__name__}: give a mapping of {', '.join(specs)} to arrays, or None")
+    if moments and moments.keys() != specs.keys():
+        raise UsageError(f"moments have the names {', '.join(map(str, moments))}: expected {', '.join(specs)}")
+    return {name: _checked_weights(name, moments[name], spec.n_in) for name, spec in specs.items()} if moments else None
+
+
+def _checked_weights(name: str, moments: Any, size: int) -> np.ndarray:
+    """Return the moments of one matrix. Raise a UsageError if they do not fit it or are zero: then no error of it would cost anything."""
+    own = checked_moments(moments, size, f"the moments of '{name}'")
+    if not np.any(own):
+        raise UsageError(
+            f"the moments of '{name}' are all zero, so they cannot weight errors: give --examples 0 (in Python no moments) for equal "
+            f"weights, or a network whose states move"
+        )
+    return own
 
 
 def _projected(

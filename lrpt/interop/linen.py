@@ -7,9 +7,19 @@ Replace
 by
 
     lrpt.interop.linen.RNN(lrpt.interop.linen.Cell("gru", features=128, matrices=MatrixConfig("low_rank_plus_diagonal", 24)))
+
+and, in any network,
+
+    nn.Dense(512)
+
+by
+
+    lrpt.interop.linen.Linear(512, MatrixConfig("low_rank", 24))
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -20,10 +30,14 @@ from jaxtyping import Array, Float, Int, PyTree
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
-from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_sizes, network_cell, run, zero_carry
+from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run, zero_carry
+from lrpt.interop.variables import check_frozen, check_storage, check_vectors, other_width, stored_width
+from lrpt.matrices import Bias, Matrix
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.parametrizations import FROZEN, PARAMETRIZATIONS, MatrixConfig, Parameters, WeightNorm
+from lrpt.parametrizations.checks import check_entry, check_matrices
+from lrpt.specs import MatrixSpec
 from lrpt.symbols import check_symbols, rows_of
 
 Bidirectional = nn.Bidirectional
@@ -65,9 +79,7 @@ class Cell(nn.RNNCellBase):
         if self.symbols is not None:
             check_sizes(symbols=self.symbols)
         check_finite(self, "carry_bias")
-        for name, value in {"matrices": self.matrices, "inputs": self.inputs}.items():
-            if not isinstance(value, MatrixConfig):
-                raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")
+        check_storage(matrices=self.matrices, inputs=self.inputs)
         super().__post_init__()
 
     @property
@@ -104,10 +116,15 @@ class Cell(nn.RNNCellBase):
 
     @nn.compact
     def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Array]:
-        """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once."""
-        inputs = self._checked(inputs)
+        """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once.
+
+        Raises:
+          UsageError: the parameters were drawn for inputs of another width, or frozen matrices are missing; and as `_checked` does.
+        """
+        given_inputs, inputs = inputs, self._checked(inputs)
         given = inputs.shape[-1] if self.symbols is None else self.symbols
         needed = (spec := self.bound_spec(inputs.shape)).input_size
+        self._check_variables(jnp.asarray(given_inputs), given, spec)
         if self.network.input_size and self.symbols is not None:
             inputs = rows_of(nn.Embed(given, needed, name="embedding").embedding, inputs)
         elif needed != given:
@@ -115,6 +132,27 @@ class Cell(nn.RNNCellBase):
         parameters = Parameters(self.network.template(spec), self.matrices, self.inputs)
         nn.share_scope(self, parameters)
         return parameters(), inputs
+
+    def _check_variables(self, inputs: Array, given: int, spec: CellSpec) -> None:
+        """Raise a UsageError if frozen matrices are missing, or the parameters were drawn for another width or number of symbols."""
+        if self.is_initializing():
+            return
+        check_frozen(self, self.matrices, self.inputs)
+        drawn_for = self._drawn_for(self.variables.get("params", {}), given, spec)
+        if self.symbols is None:
+            check_vectors(inputs, drawn_for, symbols=True)
+        elif drawn_for not in (None, given):
+            raise UsageError(
+                f"the cell has symbols={given}, and the parameters were drawn for {drawn_for}: make the cell with as many symbols"
+            )
+
+    def _drawn_for(self, params: PyTree, given: int, spec: CellSpec) -> int | None:
+        """Return the width, or the number of symbols, that parameters were drawn for. None if it is unknown or the given one."""
+        if "embedding" in params:
+            return jnp.shape(jax.tree.leaves(params["embedding"])[0])[0]
+        if "input" in params and given == spec.input_size:
+            return other_width(self.inputs.kind, params["input"], self.network.template(spec), given)
+        return spec.input_size if params else None
 
     def _checked(self, inputs: Array) -> Array:
         """Return vectors as floating-point numbers, as Flax does, and symbols as they are.
@@ -188,6 +226,9 @@ class RNN(nn.Module):
           time_major: whether time is the first axis.
           reverse: whether to read from the end.
           keep_order: whether the outputs of reversed sequences have the order of the inputs.
+
+        Raises:
+          UsageError: inputs, initial state or lengths do not fit the cell or each other, or variables are missing.
         """
         check_cell(self.cell, Cell)
         attributes = {"time_major": time_major, "reverse": reverse, "keep_order": keep_order}
@@ -197,6 +238,7 @@ class RNN(nn.Module):
         order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
         own = zero_carry(self.cell.network, self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
+        check_first(first, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys
 
@@ -226,3 +268,67 @@ class Layers(nn.Module):
             if isinstance(outputs, tuple):
                 raise UsageError(f"layer {number} of Layers returns its final state, too: make it without return_carry=True")
         return outputs
+
+
+class Linear(nn.Module):
+    """A linear map with a structured matrix, y = x W + b, in the place of `flax.linen.Dense`.
+
+    Its parameters are the arrays of W, such as `matrix/left`, and `bias`. With weight normalization, `matrix` has the directions of the
+    rows and `scale` their norms. b starts at zero, and W as `matrices` says: by default, each array is uniform as Glorot and Bengio (2010)
+    draw a matrix of its shape. A dense square matrix then has the variance 1/n of `flax.linen.Dense`. W of rank d starts smaller: if it
+    is n x n, its outputs are about 2 sqrt(d/n) / (1 + d/n) times as large as those of a dense one.
+
+    Attributes:
+      features: width of the outputs.
+      matrices: storage of W. `tied` has no effect, because there is one matrix.
+      use_bias: whether there is a b.
+
+    Raises:
+      UsageError: the width is no integer, 1 or more, or the storage is no `MatrixConfig`.
+    """
+
+    features: int
+    matrices: MatrixConfig = MatrixConfig()
+    use_bias: bool = True
+
+    def __post_init__(self) -> None:
+        check_sizes(features=self.features)
+        check_storage(matrices=self.matrices)
+        super().__post_init__()
+
+    @nn.compact
+    def __call__(self, inputs: Float[Array, "*b m"]) -> Float[Array, "*b n"]:
+        """Return x W + b, as precise as the more precise of inputs and parameters.
+
+        Raises:
+          UsageError: inputs are no vectors of floating-point numbers, or the parameters were drawn for another width; W does not fit its
+            storage (some kinds need a square matrix), or the matrix under an adapter is missing.
+        """
+        x = self._checked(jnp.asarray(inputs))
+        y = self._matrix(MatrixSpec(x.shape[-1], self.features, "input")).apply(x)
+        return y + Bias(self.param("bias", nn.initializers.zeros, (self.features,))).apply(x) if self.use_bias else y
+
+    def _matrix(self, spec: MatrixSpec) -> Matrix:
+        """Create W, or bind it to its parameters."""
+        kind, config = self.matrices.kind, replace(self.matrices, tied=False)
+        check_entry(kind, PARAMETRIZATIONS[kind])
+        owner = PARAMETRIZATIONS[kind]({"matrix": spec}, config, name="storage")
+        nn.share_scope(self, owner)
+        check = partial(check_matrices, kind, ("matrix",))
+        if config.weight_norm:
+            return WeightNorm(owner, check=check, name="scale")()["matrix"]
+        check(found := owner())
+        return found["matrix"]
+
+    def _checked(self, inputs: Array) -> Array:
+        if not inputs.ndim or not jnp.issubdtype(inputs.dtype, jnp.inexact):
+            raise UsageError(
+                f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floating-point numbers of shape (..., width), as "
+                f"x.astype(float) makes them of numbers, and nn.Embed of symbols"
+            )
+        if not self.is_initializing():
+            check_frozen(self, self.matrices)
+            params, frozen = (self.variables.get(collection, {}).get("matrix", {}) for collection in ("params", FROZEN))
+            kind = self.matrices.kind
+            check_vectors(inputs, stored_width(kind, params) or stored_width(kind, frozen))
+        return inputs

@@ -7,6 +7,10 @@ Replace
 by
 
     lrpt.interop.nnx.RNN(lrpt.interop.nnx.Cell("gru", 32, 128, MatrixConfig("low_rank_plus_diagonal", 24), rngs=rngs))
+
+and nnx.Linear(128, 512, rngs=rngs) by
+
+    lrpt.interop.nnx.Linear(128, 512, MatrixConfig("low_rank", 24), rngs=rngs)
 """
 
 from typing import Any
@@ -53,7 +57,7 @@ class Cell(nnx.RNNCellBase):
       rngs: random numbers to draw parameters with (stream 'params').
 
     Raises:
-      UsageError: a size is no integer, and otherwise as `lrpt.interop.linen.Cell` does.
+      UsageError: a size is no integer, `rngs` are no `nnx.Rngs`, and otherwise as `lrpt.interop.linen.Cell` does.
     """
 
     def __init__(
@@ -73,13 +77,9 @@ class Cell(nnx.RNNCellBase):
         check_sizes(in_features=in_features)
         self.module = linen.Cell(cell, features, matrices, inputs, depth, layers, carry_bias, in_features if symbols else None, parent=None)
         example = jnp.zeros((1,), int) if symbols else jnp.zeros((1, in_features))
-        found = self.module.init(rngs.params(), example, method="bind_to")
-        self.names = tuple(found["params"])
+        found = self.module.init(_key(rngs), example, method="bind_to")
         self.width = None if symbols else in_features
-        for name, part in found["params"].items():
-            setattr(self, name, nnx.data(_variables(nnx.Param, part)))
-        self.settings = nnx.data(_variables(Setting, found.get("settings", {})))
-        self.frozen = nnx.data(_variables(Frozen, found.get(FROZEN, {})))
+        self.names = _keep(self, found)
 
     @property
     def num_feature_axes(self) -> int:
@@ -91,14 +91,12 @@ class Cell(nnx.RNNCellBase):
 
     def check_width(self, inputs: Any) -> None:
         """Raise a UsageError if inputs are not as wide as those that the parameters were drawn for."""
-        shape = jnp.shape(inputs)
-        if self.width is not None and shape[-1:] != (self.width,):
-            raise UsageError(f"inputs have shape {shape}, and the cell was made with in_features={self.width}: give inputs of that width")
+        if self.width is not None:
+            _check_width("cell", self.width, inputs)
 
     def variables(self) -> dict[str, Any]:
         """Return the variables of the module of `flax.linen`."""
-        params = {name: _arrays(getattr(self, name)) for name in self.names}
-        return {"params": params, "settings": _arrays(self.settings), FROZEN: _arrays(self.frozen)}
+        return _held(self, self.names)
 
     def __call__(self, carry: PyTree, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Float[Array, "*b n"]]:
         """Return (new state, output) of one step."""
@@ -165,6 +163,69 @@ class RNN(nnx.Module):
             reverse=reverse,
             keep_order=keep_order,
         )
+
+
+class Linear(nnx.Module):
+    """A linear map with a structured matrix, y = x W + b, in the place of `flax.nnx.Linear`.
+
+    Its parameters have the paths and the initial values of those of `lrpt.interop.linen.Linear`: `linear.matrix["left"]`.
+
+    Args:
+      in_features: width of the inputs.
+      features: width of the outputs.
+      matrices: storage of W.
+      use_bias: whether there is a b.
+      rngs: random numbers to draw parameters with (stream 'params').
+
+    Raises:
+      UsageError: a width is no integer, 1 or more, W does not fit its storage, or `rngs` are no `nnx.Rngs`.
+    """
+
+    def __init__(self, in_features: int, features: int, matrices: MatrixConfig = DENSE, *, use_bias: bool = True, rngs: nnx.Rngs) -> None:
+        check_sizes(in_features=in_features)
+        self.module = linen.Linear(features, matrices, use_bias, parent=None)
+        self.width = in_features
+        self.names = _keep(self, self.module.init(_key(rngs), jnp.zeros((1, in_features))))
+
+    def variables(self) -> dict[str, Any]:
+        """Return the variables of the module of `flax.linen`."""
+        return _held(self, self.names)
+
+    def __call__(self, inputs: Float[Array, "*b m"]) -> Float[Array, "*b n"]:
+        """Return x W + b.
+
+        Raises:
+          UsageError: the inputs are no vectors of floating-point numbers of the width `in_features`.
+        """
+        _check_width("layer", self.width, inputs)
+        return self.module.apply(self.variables(), inputs)  # type: ignore[return-value]
+
+
+def _key(rngs: Any) -> Array:
+    if not isinstance(rngs, nnx.Rngs):
+        raise UsageError(f"rngs is {rngs!r}: give nnx.Rngs, such as nnx.Rngs(0)")
+    return rngs.params()
+
+
+def _check_width(layer: str, width: int, inputs: Any) -> None:
+    shape = jnp.shape(inputs)
+    if shape[-1:] != (width,):
+        raise UsageError(f"inputs have shape {shape}, and the {layer} was made with in_features={width}: give inputs of that width")
+
+
+def _keep(layer: Any, found: Any) -> tuple[str, ...]:
+    """Keep the variables of a module of `flax.linen` as variables of a layer. Return the names of its attributes with parameters."""
+    for name, part in found["params"].items():
+        setattr(layer, name, nnx.data(_variables(nnx.Param, part)))
+    layer.settings = nnx.data(_variables(Setting, found.get("settings", {})))
+    layer.frozen = nnx.data(_variables(Frozen, found.get(FROZEN, {})))
+    return tuple(found["params"])
+
+
+def _held(layer: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the variables that a layer keeps, for the module of `flax.linen`."""
+    params = {name: _arrays(getattr(layer, name)) for name in names}
+    return {"params": params, "settings": _arrays(layer.settings), FROZEN: _arrays(layer.frozen)}
 
 
 def _variables(kind: type[nnx.Variable], tree: PyTree) -> PyTree:

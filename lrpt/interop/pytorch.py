@@ -6,7 +6,7 @@ h' = (1 - z) n + z h.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -29,6 +29,27 @@ GATES = {
     "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},
 }
 
+
+FLAX_BIASES = {"gru_cudnn": ("ir", "iz", "in", "hn"), "lstm": ("hi", "hf", "hg", "ho")}
+"""Linear maps of the cells of `flax.linen` that have a bias, by cell."""
+
+
+class _Names(NamedTuple):
+    """Names of a cell's arrays in another package, as regular expressions.
+
+    Attributes:
+      similar: names that only a cell has, misspelt ones included.
+      known: the right ones among them.
+      bias: names of biases.
+    """
+
+    similar: str
+    known: str
+    bias: str
+
+
+PYTORCH = _Names(r"(.*_)?(ih|hh)(_[^.]*)?", r"(weight|bias)_(ih|hh)(_l\d+(_reverse)?)?", r"bias_.*")
+FLAX = {cell: _Names(rf"[ih][{''.join(gates)}]\..*", r"..\.(kernel|bias)", r"..\.bias") for cell, gates in GATES.items()}
 
 ORDER = {"gru_cudnn": "gru_cudnn", "gru_reset_after": "gru_cudnn", "lstm": "lstm"}
 """Cells that PyTorch has, and the key of their gates. The bias of `gru_reset_after` is not reset: it is the one beside the inputs."""
@@ -59,7 +80,8 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
       layer: suffix of the layer of a PyTorch network, such as l0, or l0_reverse for the other direction.
 
     Raises:
-      UsageError: there is no such cell or more than one, or an array is missing or does not fit the shapes of the others.
+      UsageError: there is no such cell or more than one; an array is missing, has an unknown name, or does not fit the shapes of
+        the others; some biases are missing and others are not.
     """
     named = _named(arrays)
     # Each cell has exactly one array with one of these names. Arrays of PyTorch do not tell the cell by name.
@@ -139,7 +161,15 @@ def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
     """Return a Flax module of the layers, one after another, and its parameters.
 
     It maps (batch, time, inputs) to all outputs, for sequences of the lengths `seq_lengths` if they are given.
+
+    Args:
+      cells: parameters and network of each layer and direction, as `read_layers` returns them. A compressed layer, the result `small` of
+        `lrpt.compression.network.compress`, is `(small.params, small.network)`.
+
+    Raises:
+      UsageError: an entry is no such pair.
     """
+    _check_cells(cells)
     layers, params = [], {}
     for name in (name for name in cells if not name.endswith("_reverse")):
         both = [cells[key] for key in (name, f"{name}_reverse") if key in cells]
@@ -150,6 +180,13 @@ def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
     return Layers(layers, parent=None), params
 
 
+def _check_cells(cells: Cells) -> None:
+    for name, pair in cells.items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Recurrent):
+            kinds = f"({', '.join(type(part).__name__ for part in pair)})" if isinstance(pair, tuple) else f"a {type(pair).__name__}"
+            raise UsageError(f"the layer '{name}' is {kinds}: give (params, network), or (small.params, small.network) if it is compressed")
+
+
 def _rnn(network: Recurrent) -> RNN:
     config = network.config
     stored: dict[str, Any] = {"matrices": config.recurrent_matrices, "inputs": config.input_matrices}
@@ -157,7 +194,12 @@ def _rnn(network: Recurrent) -> RNN:
 
 
 def bound(cells: Cells) -> tuple[str, dict[str, Any]]:
-    """Return the name of the cell, and the parameters of its step for each layer and direction."""
+    """Return the name of the cell, and the parameters of its step for each layer and direction.
+
+    Raises:
+      UsageError: an entry is no pair of parameters and a network.
+    """
+    _check_cells(cells)
     (cell,) = {network.config.cell for _, network in cells.values()}
     return cell, {name: cell_params(params, network) for name, (params, network) in cells.items()}
 
@@ -213,6 +255,7 @@ def _multiplied_out(gate: Any) -> _Gate:
 
 
 def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:
+    _check_biases(part, [f"{name}.bias" for name in FLAX_BIASES[cell]], FLAX[cell])
     n = _shape(part, "h" + next(iter(GATES[cell])) + ".kernel")[1]
     m = _shape(part, "i" + next(iter(GATES[cell])) + ".kernel")[0]
 
@@ -233,6 +276,7 @@ def _cell_of_pytorch(part: Mapping[str, np.ndarray], suffix: str) -> str:
 
 
 def _of_pytorch(part: Mapping[str, np.ndarray], cell: str, suffix: str) -> dict[str, _Gate]:
+    _check_biases(part, [f"bias_ih{suffix}", f"bias_hh{suffix}"], PYTORCH)
     rows, n = _shape(part, f"weight_hh{suffix}")
     m = _shape(part, f"weight_ih{suffix}")[1]
     stacked = (
@@ -273,6 +317,25 @@ def _take(part: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> 
     return finite_float32(name, part[name])
 
 
+def _check_biases(part: Mapping[str, np.ndarray], needed: Sequence[str], names: _Names) -> None:
+    """Raise a UsageError if an array of a cell has an unknown name, or if a bias is missing and another one is there.
+
+    Both packages have all biases of a network, in all layers and directions, or none. A misspelt bias must not be read as zeros.
+
+    Args:
+      part: arrays by name, those of other layers included.
+      needed: names of the biases of the cell.
+      names: names of arrays in the package.
+    """
+    similar = [name for name in part if re.fullmatch(names.similar, name)]
+    if unknown := [name for name in similar if not re.fullmatch(names.known, name)]:
+        raise UsageError(f"array '{unknown[0]}' is none of a GRU or LSTM: rename it, for example to '{needed[-1]}', or leave it out")
+    present = [name for name in similar if re.fullmatch(names.bias, name)]
+    missing = [name for name in needed if name not in part]
+    if present and missing:
+        raise UsageError(f"array '{missing[0]}' is missing, and '{present[0]}' is there: give all biases of the network, or none")
+
+
 def _bias(part: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:
-    """Return a bias, or zeros if the cell was created without biases."""
+    """Return a bias, or zeros if the cell has no such bias."""
     return _take(part, name, (size,)) if name in part else np.zeros(size, np.float32)

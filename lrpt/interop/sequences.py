@@ -83,6 +83,13 @@ def check_carry(carry: PyTree, widths: Any, batch: tuple[int, ...]) -> None:
             )
 
 
+def check_first(carry: PyTree, own: PyTree) -> None:
+    """Raise a UsageError unless the arrays of a state before the first step are as wide as those of `own`, the cell's own state."""
+    for leaf, expected in zip(jax.tree.leaves(carry), jax.tree.leaves(own), strict=True):
+        if jnp.shape(leaf)[-1:] != expected.shape[-1:]:
+            raise UsageError(f"the state before the first step has an array of shape {jnp.shape(leaf)}: the cell expects {expected.shape}")
+
+
 @dataclass(frozen=True)
 class Order:
     """Axes and direction of a sequence.

@@ -45,6 +45,37 @@ def test_adapters_start_where_the_trained_network_is(row):
     assert_close(jax.jit(other.apply)(start, XS), jax.jit(model.apply)(variables, XS), atol=1e-5)
 
 
+def test_all_parameters_of_a_model_begin_a_network_with_adapters():
+    """Those of the embedding and of the readout, too, which `adapted` draws if it gets the recurrent part alone."""
+    row = Row("gru", "low_rank")
+    config = row.config(embedding=4)
+    model, variables = drawn(config)
+    whole = in_full(variables["params"], Recurrent(config, 4))
+    new = adapter_config(config, 2, diagonal=True)
+    other = new.build(SYMBOLS, SYMBOLS, "all")
+    initial = jax.jit(other.init)(jax.random.key(1), XS)
+    start = adapted(whole, initial)
+    assert jax.tree.map(jnp.shape, start) == jax.tree.map(jnp.shape, initial)
+    assert_close(jax.jit(other.apply)(start, XS), jax.jit(model.apply)(variables, XS), atol=1e-5)
+    again = in_full(start["params"], Recurrent(new, 4), start[FROZEN])
+    assert_close(again, merged(start, Recurrent(new, 4))["params"], 0, 0)
+    assert_close(again, whole, atol=1e-6)
+
+
+def test_parameters_that_cannot_be_adapted_are_one_line():
+    config = Row("gru", "low_rank").config()
+    _, variables = drawn(config)
+    with pytest.raises(
+        UsageError, match=r"the matrix 'candidate' is stored as left, right, and only dense ones can be frozen: give in_full"
+    ):
+        adapted(variables["params"], variables)
+    with pytest.raises(UsageError, match=r"initial has no collection 'frozen': give variables of a network with .* adapter_config"):
+        adapted(in_full(variables["params"], Recurrent(config, SYMBOLS)), variables)
+    for call in (lambda: adapted(variables, variables), lambda: in_full(variables, Recurrent(config, SYMBOLS))):
+        with pytest.raises(UsageError, match="params have params, and neither 'recurrent' nor 'cell': give the parameters of a Seq"):
+            call()
+
+
 def test_the_merge_changes_nothing_but_rounding_and_has_no_collection_of_its_own():
     _, (other, start) = with_adapters(Row("gru", "dense"), diagonal=True)
     rng = np.random.default_rng(3)

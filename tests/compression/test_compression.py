@@ -418,6 +418,22 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group():
         (Row("gru", "dense"), {"rank": 2, "input_rank": 1.5}, "rank is 1.5: expected an integer"),
         (Row("gru", "dense"), {"error": 0.1, "moments": still(0.0)}, "moments of 'update' are all zero.*--examples 0"),
         (Row("gru", "dense"), {"rank": 1, "moments": still(float("nan"))}, "moments of 'update' are not finite"),
+        (Row("gru", "dense"), {"rank": 1, "moments": np.eye(SIZE)}, "moments are a ndarray: give a mapping of update, reset, candidate"),
+        (
+            Row("gru", "dense"),
+            {"rank": 1, "moments": {"recurrent/update": np.eye(SIZE)}},
+            "moments have the names recurrent/update: expected update, reset, candidate",
+        ),
+        (
+            Row("gru", "dense"),
+            {"rank": 1, "moments": still(1.0) | {"reset": np.eye(SIZE + 1)}},
+            rf"the moments of 'reset' have shape \({SIZE + 1}, {SIZE + 1}\): expected \({SIZE}, {SIZE}\)",
+        ),
+        (
+            Row("gru", "dense"),
+            {"parametrization": "circulant", "moments": still(1.0) | {"reset": np.triu(np.ones((SIZE, SIZE)))}},
+            "the moments of 'reset' are not symmetric",
+        ),
         (Row("unitary", "dense"), {"rank": 1}, "no recurrent matrices to compress"),
     ],
 )
@@ -425,6 +441,45 @@ def test_options_that_do_not_fit(row, how, word):
     params, recurrent = trained(row)
     with pytest.raises(UsageError, match=word):
         compress(params, recurrent, **how)
+
+
+def test_no_moments_are_equal_weights():
+    params, recurrent = trained(Row("gru", "dense"))
+    for kind, rank in (("low_rank", 2), ("circulant", None)):
+        found, expected = (compress(params, recurrent, rank=rank, parametrization=kind, moments=given) for given in ({}, None))
+        assert found.matrices == expected.matrices
+        assert {report.output_error for report in found.matrices} == {None}
+
+
+@pytest.mark.parametrize(
+    ("moments", "says"),
+    [
+        (np.eye(4), r"moments have shape \(4, 4\): expected \(5, 5\)"),
+        (np.ones(5), r"moments have shape \(5,\)"),
+        (np.full((5, 5), np.inf), "moments are not finite"),
+        (np.triu(np.ones((5, 5))), "moments are not symmetric"),
+        (np.fliplr(np.eye(5)), "moments have the eigenvalue -1: expected none below 0"),
+    ],
+)
+def test_moments_that_do_not_fit_a_matrix(moments, says):
+    for find in (partial(fit, rank=2), partial(rank_for, error=0.5)):
+        with pytest.raises(UsageError, match=says):
+            find(normal(5, 5), moments=moments)
+
+
+def test_a_matrix_may_be_a_list():
+    W = normal(5, 5)
+    assert fit(W.tolist(), 2).residual == fit(W, 2).residual
+    assert rank_for(W.tolist(), 0.5) == rank_for(W, 0.5)
+    with pytest.raises(UsageError, match=r"an array of shape \(2,\) is not a matrix"):
+        fit([1.0, 2.0], 1)
+
+
+def test_the_network_of_a_compression_has_its_parameters():
+    params, recurrent = trained(Row("gru", "dense"))
+    found = compress(params, recurrent, rank=2)
+    xs = jnp.asarray(normal(3, 2, INPUT_SIZE), jnp.float32)
+    assert_close(found.network.apply({"params": found.params}, xs), Recurrent(found.config, INPUT_SIZE).apply({"params": found.params}, xs))
 
 
 def states_seen(cell, params, recurrent, inputs, mask):
@@ -599,10 +654,13 @@ FOREIGN = {
     "projections": (PYTORCH | {"weight_hr_l0": np.zeros((2, 3))}, "projections"),
     "no input matrix": ({"weight_hh_l0": np.zeros((9, 3))}, "weight_ih_l0.* is missing"),
     "a wrong input matrix": (PYTORCH | {"weight_ih_l0": np.zeros((8, 2))}, r"\(8, 2\).*\(9, 2\)"),
-    "a wrong bias": (PYTORCH | {"bias_hh_l0": np.zeros(3)}, r"bias_hh_l0.*\(3,\).*\(9,\)"),
+    "a wrong bias": (PYTORCH | {"bias_ih_l0": np.zeros(9), "bias_hh_l0": np.zeros(3)}, r"bias_hh_l0.*\(3,\).*\(9,\)"),
     "text": (PYTORCH | {"weight_hh_l0": np.full((9, 3), "0.5")}, "weight_hh_l0' is of type <U3: give real numbers"),
     "complex numbers": (PYTORCH | {"weight_ih_l0": np.zeros((9, 2), complex)}, "weight_ih_l0' is of type complex128: give real"),
-    "a network that diverged": (PYTORCH | {"bias_ih_l0": np.full(9, np.nan)}, "bias_ih_l0' holds numbers that are not finite in float32"),
+    "a network that diverged": (
+        PYTORCH | {"bias_ih_l0": np.full(9, np.nan), "bias_hh_l0": np.zeros(9)},
+        "bias_ih_l0' holds numbers that are not finite in float32",
+    ),
     "numbers beyond float32": (PYTORCH | {"weight_hh_l0": np.full((9, 3), 1e39)}, "weight_hh_l0' holds numbers that are not finite"),
     "no matrix": ({"hn": {"kernel": np.zeros(3)}, "hr": {"kernel": np.zeros(3)}}, "hr.kernel.*expected a matrix"),
     "a gate missing": (

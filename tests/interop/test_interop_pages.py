@@ -1,4 +1,4 @@
-"""The code of the pages about other frameworks runs."""
+"""The code of the pages about other frameworks and about parametrizations runs."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["flax", "pytorch"])
+@pytest.mark.parametrize("page", ["flax", "pytorch", "parametrizations"])
+@pytest.mark.usefixtures("tables")
 def test_python_blocks_run(page):
     path = DOCS / f"{page}.md"
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)

@@ -1,5 +1,7 @@
 """Layers for `flax.linen` against Flax's own on equal parameters: values and gradients, every argument, every cell of the table."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -8,19 +10,19 @@ import optax
 import orbax.checkpoint as ocp
 import pytest
 from flax import serialization
-from flax.errors import ScopeCollectionNotFound
 from flax.training.train_state import TrainState
 from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, assert_equal, can_be_tied, has_rows, weighted_sum
 
 from lrpt.cells import Cell as TableCell
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
-from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers
+from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers, Linear
 from lrpt.interop.pytorch import read
+from lrpt.matrices import Dense
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.parametrizations import MatrixConfig
+from lrpt.parametrizations import ALL_FORMS, FORMS, PARAMETRIZATIONS, MatrixConfig, Parametrization, Structured, SumForm
 from lrpt.specs import MatrixSpec
 
 BATCH, STEPS, WIDTH = 3, 7, 4
@@ -453,5 +455,216 @@ def test_an_adapter_needs_the_collection_frozen():
     layer = RNN(Cell("gru", SIZE, MatrixConfig("adapter", RANK)))
     variables = layer.init(jax.random.key(0), inputs())
     assert variables.keys() == {"params", "frozen"}
-    with pytest.raises(ScopeCollectionNotFound, match='collection "frozen"'):
+    with pytest.raises(UsageError, match="no collection 'frozen', which matrices of the kind adapter need: pass all variables"):
         layer.apply({"params": variables["params"]}, inputs())
+
+
+WIDE = SIZE + 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [
+        ({"cell": "gru"}, WIDTH),
+        ({"cell": "lstm", "layers": 2, "inputs": MatrixConfig("low_rank", RANK, tied=True)}, WIDTH),
+        ({"cell": "gru", "inputs": MatrixConfig("block_diagonal", blocks=2)}, WIDTH),
+        ({"cell": "gru", "inputs": MatrixConfig("kronecker", blocks=2, weight_norm=False)}, WIDTH),
+        ({"cell": "lru"}, WIDTH),
+        ({"cell": "lru"}, SIZE),
+    ],
+    ids=str,
+)
+def test_inputs_of_another_width_than_that_of_the_parameters_are_one_line(settings, width):
+    layer = RNN(Cell(features=SIZE, **settings))
+    shapes = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((BATCH, STEPS, width)))
+    cell = {name: part["cell"] for name, part in shapes.items()}
+
+    def run(variables, xs):
+        return layer.apply(variables, xs)
+
+    assert jax.eval_shape(run, shapes, jnp.zeros((BATCH, STEPS, width))).shape == (BATCH, STEPS, SIZE)
+    for xs in (jnp.zeros((BATCH, STEPS, 2)), jnp.zeros((BATCH, STEPS, 8))):
+        says = rf"inputs are float32 of shape \({BATCH}, {STEPS}, \d\), and the parameters were drawn for width {width}: give inputs"
+        with pytest.raises(UsageError, match=says):
+            jax.eval_shape(run, shapes, xs)
+        with pytest.raises(UsageError, match=f"the parameters were drawn for width {width}"):
+            jax.eval_shape(lambda v, x: layer.cell.apply(v, layer.cell.initialize_carry(None, x.shape), x), cell, xs[:, 0])
+    with pytest.raises(UsageError, match=r"inputs are int32 of shape .*, or make the cell with symbols= if they are symbols"):
+        jax.eval_shape(run, shapes, jnp.zeros((BATCH, STEPS), int))
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_another_number_of_symbols_than_that_of_the_parameters_is_one_line(name):
+    tokens = jnp.zeros((BATCH, STEPS), int)
+    shapes = jax.eval_shape(RNN(Cell(name, SIZE, symbols=WIDTH)).init, jax.random.key(0), tokens)
+    with pytest.raises(UsageError, match=f"the cell has symbols=5, and the parameters were drawn for {WIDTH}"):
+        jax.eval_shape(lambda variables: RNN(Cell(name, SIZE, symbols=5)).apply(variables, tokens), shapes)
+
+
+def test_a_first_state_of_another_width_is_one_line():
+    layer = RNN(Cell("lstm", SIZE, LRD))
+    shapes = jax.eval_shape(layer.init, jax.random.key(0), inputs())
+    for width in (SIZE - 1, 2 * SIZE):
+        carry = (jnp.zeros((BATCH, width)),) * 2
+        says = rf"the state before the first step has an array of shape \({BATCH}, {width}\): the cell expects \({BATCH}, {SIZE}\)"
+        with pytest.raises(UsageError, match=says):
+            jax.eval_shape(lambda variables, carry=carry: layer.apply(variables, inputs(), initial_carry=carry), shapes)
+
+
+def dense_of(kind, arrays, width):
+    """Return the dense form of the matrix of a linear layer."""
+    matrix = ALL_FORMS[kind].matrix("matrix", MatrixSpec(width, SIZE, "input"), MatrixConfig(kind, RANK, **SIZES), arrays)
+    return matrix.to_dense()
+
+
+def drawn(shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape), jnp.float32), shapes)
+
+
+NOT_SQUARE = ["dense", "low_rank", "block_diagonal", "monarch", "kronecker", "tensor_train", "sparse", "adapter"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [*((kind, SIZE) if kind in FAST_KINDS else pytest.param(kind, SIZE, marks=pytest.mark.slow) for kind in ALL_FORMS)]
+    + [(kind, 4) for kind in NOT_SQUARE],
+)
+def test_a_linear_layer_is_the_product_with_its_dense_matrix(kind, width):
+    layer, xs = Linear(SIZE, MatrixConfig(kind, RANK, **SIZES)), jax.random.normal(jax.random.key(0), (2, 3, width))
+    variables = drawn(jax.eval_shape(layer.init, jax.random.key(1), xs))
+    frozen = variables.get("frozen", {}).get("matrix", {})
+
+    def plain(params, xs):
+        return xs @ dense_of(kind, {**params["matrix"], **frozen}, width) + params["bias"][None, None]
+
+    def ours(params, xs):
+        return layer.apply({**variables, "params": params}, xs)
+
+    def both(function):
+        def loss(params, xs):
+            return weighted_sum(function(params, xs))
+
+        return jax.jit(lambda *args: (function(*args), jax.grad(loss, argnums=(0, 1))(*args)))(variables["params"], xs)
+
+    assert_close(both(ours), both(plain), atol=1e-5)
+
+
+def test_a_linear_layer_takes_any_leading_axes_and_is_mapped_and_compiled():
+    layer, xs = Linear(SIZE, MatrixConfig("low_rank", RANK)), jax.random.normal(jax.random.key(0), (2, 3, WIDTH))
+    variables = drawn(jax.eval_shape(layer.init, jax.random.key(1), xs))
+    ys = jax.jit(layer.apply)(variables, xs)
+    assert ys.shape == (2, 3, SIZE)
+    assert_close(layer.apply(variables, xs[0, 0]), ys[0, 0])
+    assert_close(jax.vmap(layer.apply, (None, 0))(variables, xs), ys)
+    twice = jax.tree.map(lambda a: jnp.stack([a, a]), variables)
+    assert_close(jax.vmap(layer.apply)(twice, xs), ys)
+    without = Linear(SIZE, MatrixConfig("low_rank", RANK), use_bias=False)
+    matrix = {"params": {"matrix": variables["params"]["matrix"]}}
+    assert jax.tree.map(jnp.shape, without.init(jax.random.key(1), xs)) == jax.tree.map(jnp.shape, matrix)
+    assert_close(without.apply(matrix, xs), ys - variables["params"]["bias"][None, None])
+
+
+def test_a_linear_layer_with_weight_normalization_has_the_norms_of_its_rows():
+    layer, xs = Linear(SIZE, MatrixConfig("dense", weight_norm=True)), jax.random.normal(jax.random.key(0), (3, WIDTH))
+    params = layer.init(jax.random.key(1), xs)["params"]
+    assert jax.tree.map(jnp.shape, params) == {
+        "bias": (SIZE,),
+        "matrix": {"kernel": (WIDTH, SIZE)},
+        "scale": {"matrix": {"kernel": (SIZE,)}},
+    }
+    V = params["matrix"]["kernel"]
+    assert_close(layer.apply({"params": params}, xs), xs @ V)
+    scales = jnp.arange(1.0, SIZE + 1)
+    params = {**params, "scale": {"matrix": {"kernel": scales}}}
+    assert_close(layer.apply({"params": params}, xs), xs @ (V / jnp.linalg.norm(V, axis=0, keepdims=True) * scales[None]))
+
+
+def test_the_initial_outputs_of_linear_layers_are_as_large_as_the_docstring_says():
+    n, d = 256, 32
+    xs = jax.random.normal(jax.random.key(0), (200, n))
+    sizes = {}
+    for name, layer in {"flax": nn.Dense(n), "dense": Linear(n), "low rank": Linear(n, MatrixConfig("low_rank", d))}.items():
+        variables = layer.init(jax.random.key(1), xs)
+        sizes[name] = float(jnp.std(layer.apply(variables, xs)))
+        assert not variables["params"]["bias"].any()
+    np.testing.assert_allclose(sizes["dense"] / sizes["flax"], 1, rtol=0.05)
+    np.testing.assert_allclose(sizes["low rank"] / sizes["flax"], 2 * (d / n) ** 0.5 / (1 + d / n), rtol=0.05)
+
+
+def test_a_linear_layer_stays_in_the_precision_of_its_parameters_and_inputs():
+    layer, xs = Linear(SIZE, MatrixConfig("low_rank_plus_diagonal", RANK)), jnp.ones((2, SIZE))
+    variables = layer.init(jax.random.key(0), xs)
+    low = jax.tree.map(lambda a: a.astype(jnp.bfloat16), variables)
+    assert layer.apply(low, xs.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+    assert layer.apply(low, xs).dtype == layer.apply(variables, xs.astype(jnp.bfloat16)).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert {leaf.dtype for leaf in jax.tree.leaves(layer.init(jax.random.key(0), xs))} == {jnp.dtype("float64")}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL_FORMS if kind != "sparse"])
+def test_a_linear_layer_of_another_width_than_its_parameters_is_one_line(kind):
+    layer = Linear(SIZE, MatrixConfig(kind, RANK, **SIZES))
+    shapes = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((2, SIZE)))
+    with pytest.raises(UsageError, match=rf"inputs are float32 of shape \(2, 4\), and the parameters were drawn for width {SIZE}: "):
+        jax.eval_shape(lambda variables: layer.apply(variables, jnp.zeros((2, 4))), shapes)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "xs", "says"),
+    [
+        (
+            MatrixConfig(),
+            jnp.zeros((2, 3), int),
+            r"inputs are int32 of shape \(2, 3\): expected floating-point numbers .*nn\.Embed of symbols",
+        ),
+        (MatrixConfig(), jnp.zeros(()), r"inputs are float32 of shape \(\): expected"),
+        (MatrixConfig("circulant"), jnp.zeros((2, 3)), f"circulant needs a square matrix, and the input matrix 'matrix' is 3 x {SIZE}"),
+        (MatrixConfig("low_rank"), jnp.zeros((2, 3)), f"rank 24 does not fit the input matrix 'matrix' of 3 x {SIZE}"),
+        (MatrixConfig("monarch", blocks=2), jnp.zeros((2, 3)), f"blocks 2 do not divide the input matrix 'matrix' of 3 x {SIZE}"),
+    ],
+)
+def test_what_does_not_fit_a_linear_layer_is_one_line(matrices, xs, says):
+    with pytest.raises(UsageError, match=says):
+        jax.eval_shape(Linear(SIZE, matrices).init, jax.random.key(0), xs)
+
+
+def test_settings_of_a_linear_layer_that_do_not_fit():
+    with pytest.raises(UsageError, match=r"features is 6\.0: expected an integer, 1 or more"):
+        Linear(6.0)
+    with pytest.raises(UsageError, match="matrices is 'low_rank': give a MatrixConfig"):
+        Linear(SIZE, "low_rank")
+    layer = Linear(SIZE, MatrixConfig("adapter", RANK))
+    variables = layer.init(jax.random.key(0), inputs())
+    with pytest.raises(UsageError, match="no collection 'frozen', which matrices of the kind adapter need"):
+        layer.apply({"params": variables["params"]}, inputs())
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_arrays_of_a_parametrization_of_the_user_may_have_any_axes():
+    """Their names do not tell the width of the inputs."""
+
+    class Transposed(Parametrization):
+        @nn.compact
+        def __call__(self):
+            shapes = {name: (spec.n_out, spec.n_in) for name, spec in self.specs.items()}
+            return {name: Dense(self.factor(name, kernel=shape)["kernel"].T) for name, shape in shapes.items()}
+
+    class Bare(Parametrization):
+        @nn.compact
+        def __call__(self):
+            return {name: Dense(self.param(name, nn.initializers.ones, (s.n_in, s.n_out))) for name, s in self.specs.items()}
+
+    for name, kind in {"transposed": Transposed, "bare": Bare}.items():
+        PARAMETRIZATIONS[name] = kind
+        for layer in (Linear(SIZE, MatrixConfig(name)), RNN(Cell("gru", SIZE, MatrixConfig(name), MatrixConfig(name)))):
+            assert layer.apply(layer.init(jax.random.key(0), inputs()), inputs()).shape == (BATCH, STEPS, SIZE)
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_linear_layer_has_parametrizations_of_the_user():
+    PARAMETRIZATIONS["mine"] = partial(Structured, form=SumForm((FORMS["monarch"], FORMS["low_rank"])))
+    layer, xs = Linear(SIZE, MatrixConfig("mine", RANK, blocks=2)), jnp.ones((2, 4))
+    variables = layer.init(jax.random.key(0), xs)
+    assert variables["params"]["matrix"].keys() == {"first", "second", "left", "right"}
+    assert layer.apply(variables, xs).shape == (2, SIZE)

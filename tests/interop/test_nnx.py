@@ -11,7 +11,7 @@ from table import CELLS, RANK, SIZE, assert_close, weighted_sum
 from lrpt.cells import Cell as TableCell
 from lrpt.errors import UsageError
 from lrpt.interop import linen
-from lrpt.interop.nnx import RNN, Bidirectional, Cell, Frozen
+from lrpt.interop.nnx import RNN, Bidirectional, Cell, Frozen, Linear
 from lrpt.parametrizations import MatrixConfig
 from lrpt.specs import MatrixSpec
 
@@ -209,3 +209,31 @@ def test_a_cell_runs_in_the_rnn_of_flax_with_64_bits():
             ys = nnx.RNN(cell)(jnp.ones((2, 3, 5), dtype))
             assert ys.dtype == jnp.float64
             np.testing.assert_allclose(ys, RNN(cell)(jnp.ones((2, 3, 5), dtype)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["low_rank", "sparse", "adapter"])
+def test_a_linear_layer_is_that_of_linen(kind):
+    matrices = MatrixConfig(kind, RANK, density=0.5)
+    layer, twin, xs = Linear(WIDTH, SIZE, matrices, rngs=nnx.Rngs(0)), linen.Linear(SIZE, matrices), inputs()
+    layer.bias[...] = jnp.arange(1.0, SIZE + 1)
+    variables = layer.variables()
+    params = nnx.to_pure_dict(nnx.state(layer, nnx.Param))
+    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, twin.init(jax.random.key(0), xs)["params"])
+    found, gradients = nnx.jit(nnx.value_and_grad(lambda layer: weighted_sum(layer(xs))))(layer)
+    expected, own = jax.value_and_grad(lambda params: weighted_sum(twin.apply({**variables, "params": params}, xs)))(params)
+    assert_close((found, nnx.to_pure_dict(gradients)), (expected, own), atol=1e-5)
+    assert_close(layer(xs), twin.apply(variables, xs))
+    assert Linear(WIDTH, SIZE, matrices, use_bias=False, rngs=nnx.Rngs(0)).names == ("matrix",)
+
+
+def test_arguments_of_a_linear_layer_that_do_not_fit_are_one_line():
+    layer = Linear(WIDTH, SIZE, rngs=nnx.Rngs(0))
+    with pytest.raises(UsageError, match=rf"inputs have shape \(2, 3\), and the layer was made with in_features={WIDTH}: give inputs"):
+        layer(jnp.ones((2, 3)))
+    with pytest.raises(UsageError, match="inputs are int32 of shape"):
+        layer(jnp.ones((2, WIDTH), int))
+    with pytest.raises(UsageError, match="circulant needs a square matrix"):
+        Linear(WIDTH, SIZE, MatrixConfig("circulant"), rngs=nnx.Rngs(0))
+    for make in (lambda rngs: Linear(WIDTH, SIZE, rngs=rngs), lambda rngs: Cell("gru", WIDTH, SIZE, rngs=rngs)):
+        with pytest.raises(UsageError, match=r"rngs is 0: give nnx\.Rngs, such as nnx\.Rngs\(0\)"):
+            make(0)

@@ -322,6 +322,67 @@ def test_other_cells_are_named():
         read(random_state("l0") | random_state("l0_reverse"), "l5")
 
 
+def without(arrays, *names):
+    return {name: array for name, array in arrays.items() if name not in names}
+
+
+BOTH = random_state("l0", "l0_reverse")
+REFUSED = {
+    "misspelt": (without(BOTH, "bias_hh_l0") | {"bias_hh_l0_": BOTH["bias_hh_l0"]}, "array 'bias_hh_l0_' is none of a GRU or LSTM: rename"),
+    "both misspelt": (without(BOTH, "bias_ih_l0", "bias_hh_l0") | {"b_ih_l0": BOTH["bias_ih_l0"]}, "array 'b_ih_l0' is none of a GRU"),
+    "one of two": (without(BOTH, "bias_ih_l0"), "array 'bias_ih_l0' is missing, and 'bias_hh_l0' is there: give all biases of the network"),
+    "one direction": (without(BOTH, "bias_ih_l0_reverse", "bias_hh_l0_reverse"), "array 'bias_ih_l0_reverse' is missing, and 'bias_hh_l0'"),
+    "a cell": (
+        {"weight_ih": BOTH["weight_ih_l0"], "weight_hh": BOTH["weight_hh_l0"], "bias_ih": BOTH["bias_ih_l0"]},
+        "'bias_hh' is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arrays", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_missing_bias_is_not_zero_if_there_are_others(arrays, says):
+    for prefix in ("", "rnn."):
+        with pytest.raises(UsageError, match=says):
+            read_layers({f"{prefix}{name}": array for name, array in arrays.items()})
+
+
+def test_a_network_without_biases_has_zeros():
+    """Biases of other modules do not count."""
+    arrays = {f"rnn.{name}": array for name, array in BOTH.items() if "bias" not in name} | {
+        "head.bias": np.ones(3),
+        "bias_out": np.ones(3),
+    }
+    for params, _ in read_layers(arrays).values():
+        assert all(not bias.any() for bias in params["cell"]["bias"].values())
+
+
+@pytest.mark.parametrize(("kind", "map"), [(nn.GRUCell, "hn"), (nn.GRUCell, "ir"), (nn.LSTMCell, "ho"), (nn.OptimizedLSTMCell, "hi")])
+def test_a_missing_bias_of_a_cell_of_flax_is_not_zero(kind, map):
+    params = params_of(kind(SIZE))
+    read(params)
+    with pytest.raises(UsageError, match=rf"array '{map}\.bias' is missing, and '\w\w\.bias' is there"):
+        read({**params, map: {"kernel": params[map]["kernel"]}})
+    with pytest.raises(UsageError, match=rf"array '{map}\.bais' is none of a GRU or LSTM: rename it"):
+        read({**params, map: {"kernel": params[map]["kernel"], "bais": params[map]["bias"]}})
+    no_biases = {name: {"kernel": part["kernel"]} for name, part in params.items()}
+    assert all(not bias.any() for bias in read(no_biases)[0]["cell"]["bias"].values())
+
+
+def test_compressed_layers_are_flax_layers_with_their_network():
+    cells = read_layers({name: array.astype(np.float64) for name, array in random_state("l0").items()})
+    ((params, network),) = cells.values()
+    found = compress(params, network, rank=SIZE)
+    smaller = {"l0": (found.params, found.network)}
+    np.testing.assert_allclose(outputs(smaller, inputs()), outputs(cells, inputs()), atol=1e-4)
+    assert {array.dtype for array in jax.tree.leaves(found.params)} == {np.dtype(np.float32)}
+    for wrong, kinds in (((found.params, found.config), r"\(dict, ModelConfig\)"), (found.params, "a dict")):
+        for use in (as_linen, bound):
+            with pytest.raises(
+                UsageError, match=rf"the layer 'l0' is {kinds}: give \(params, network\), or \(small\.params, small\.network\)"
+            ):
+                use({"l0": wrong})
+
+
 def test_other_arrays_of_a_state_dict_stay():
     arrays = {f"rnn.{name}": array for name, array in random_state("l0").items()} | {"head": {"weight": np.ones(3)}}
     found = replaced(arrays, {"weight_hh_l0": np.zeros((15, SIZE))})
