@@ -31,11 +31,11 @@ from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
 from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run, zero_carry
-from lrpt.interop.variables import check_frozen, check_storage, check_vectors, other_width, stored_width
+from lrpt.interop.variables import check_storage, variables_for
 from lrpt.matrices import Bias, Matrix
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
-from lrpt.parametrizations import FROZEN, PARAMETRIZATIONS, MatrixConfig, Parameters, WeightNorm
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, WeightNorm
 from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.specs import MatrixSpec
 from lrpt.symbols import check_symbols, rows_of
@@ -119,12 +119,16 @@ class Cell(nn.RNNCellBase):
         """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once.
 
         Raises:
-          UsageError: the parameters were drawn for inputs of another width, or frozen matrices are missing; and as `_checked` does.
+          UsageError: the variables were drawn for inputs of another width, or are not all there; and as `_checked` does.
         """
-        given_inputs, inputs = inputs, self._checked(inputs)
+        given = jnp.asarray(inputs)
+        with variables_for(given, may_be_symbols=self.symbols is None):
+            return self._bound(self._checked(given))
+
+    def _bound(self, inputs: Array) -> tuple[PyTree, Array]:
+        """Create or find the parameters, and map the inputs to the width that the cell needs."""
         given = inputs.shape[-1] if self.symbols is None else self.symbols
         needed = (spec := self.bound_spec(inputs.shape)).input_size
-        self._check_variables(jnp.asarray(given_inputs), given, spec)
         if self.network.input_size and self.symbols is not None:
             inputs = rows_of(nn.Embed(given, needed, name="embedding").embedding, inputs)
         elif needed != given:
@@ -132,27 +136,6 @@ class Cell(nn.RNNCellBase):
         parameters = Parameters(self.network.template(spec), self.matrices, self.inputs)
         nn.share_scope(self, parameters)
         return parameters(), inputs
-
-    def _check_variables(self, inputs: Array, given: int, spec: CellSpec) -> None:
-        """Raise a UsageError if frozen matrices are missing, or the parameters were drawn for another width or number of symbols."""
-        if self.is_initializing():
-            return
-        check_frozen(self, self.matrices, self.inputs)
-        drawn_for = self._drawn_for(self.variables.get("params", {}), given, spec)
-        if self.symbols is None:
-            check_vectors(inputs, drawn_for, symbols=True)
-        elif drawn_for not in (None, given):
-            raise UsageError(
-                f"the cell has symbols={given}, and the parameters were drawn for {drawn_for}: make the cell with as many symbols"
-            )
-
-    def _drawn_for(self, params: PyTree, given: int, spec: CellSpec) -> int | None:
-        """Return the width, or the number of symbols, that parameters were drawn for. None if it is unknown or the given one."""
-        if "embedding" in params:
-            return jnp.shape(jax.tree.leaves(params["embedding"])[0])[0]
-        if "input" in params and given == spec.input_size:
-            return other_width(self.inputs.kind, params["input"], self.network.template(spec), given)
-        return spec.input_size if params else None
 
     def _checked(self, inputs: Array) -> Array:
         """Return vectors as floating-point numbers, as Flax does, and symbols as they are.
@@ -305,8 +288,9 @@ class Linear(nn.Module):
             storage (some kinds need a square matrix), or the matrix under an adapter is missing.
         """
         x = self._checked(jnp.asarray(inputs))
-        y = self._matrix(MatrixSpec(x.shape[-1], self.features, "input")).apply(x)
-        return y + Bias(self.param("bias", nn.initializers.zeros, (self.features,))).apply(x) if self.use_bias else y
+        with variables_for(x):
+            y = self._matrix(MatrixSpec(x.shape[-1], self.features, "input")).apply(x)
+            return y + Bias(self.param("bias", nn.initializers.zeros, (self.features,))).apply(x) if self.use_bias else y
 
     def _matrix(self, spec: MatrixSpec) -> Matrix:
         """Create W, or bind it to its parameters."""
@@ -326,9 +310,4 @@ class Linear(nn.Module):
                 f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floating-point numbers of shape (..., width), as "
                 f"x.astype(float) makes them of numbers, and nn.Embed of symbols"
             )
-        if not self.is_initializing():
-            check_frozen(self, self.matrices)
-            params, frozen = (self.variables.get(collection, {}).get("matrix", {}) for collection in ("params", FROZEN))
-            kind = self.matrices.kind
-            check_vectors(inputs, stored_width(kind, params) or stored_width(kind, frozen))
         return inputs

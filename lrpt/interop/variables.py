@@ -1,29 +1,23 @@
-"""Checks of inputs against the variables of a layer. Flax would report the shape of an inner array, or nothing."""
+"""Checks of the variables of a layer: their storage, and whether they fit the inputs. Flax would report the shape of an inner array."""
 
-from collections.abc import Iterator, Mapping
-from math import prod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import flax.linen as nn
-import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from flax import errors
+from jaxtyping import Array
 
 from lrpt.errors import UsageError
-from lrpt.parametrizations import ADAPTERS, ALL_FORMS, FROZEN, MatrixConfig
-from lrpt.specs import MatrixSpec, name_of, shared_name
+from lrpt.parametrizations import MatrixConfig
 
-AXES = {
-    "kernel": (0,),
-    "right": (1,),
-    "diagonal": (0,),
-    "blocks": (0, 1),
-    "first": (0, 1),
-    "first_row": (0,),
-    "circulant": (1,),
-    "vectors": (1,),
-}
-"""Axes of an array of a matrix whose sizes multiply to the width of its inputs, by field. A sparse matrix stores no such array."""
+UNFIT = (
+    errors.ScopeParamShapeError,
+    errors.ScopeParamNotFoundError,
+    errors.ScopeVariableNotFoundError,
+    errors.ScopeCollectionNotFound,
+)
+"""Errors of Flax about variables that a layer does not find, or finds in another shape."""
 
 
 def check_storage(**given: Any) -> None:
@@ -33,66 +27,23 @@ def check_storage(**given: Any) -> None:
             raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")
 
 
-def check_frozen(layer: nn.Module, *configs: MatrixConfig) -> None:
-    """Raise a UsageError if a layer has adapters, and is applied without the matrices under them."""
-    kinds = sorted({config.kind for config in configs} & ADAPTERS.keys())
-    if kinds and FROZEN not in layer.variables and not layer.is_mutable_collection(FROZEN):
-        raise UsageError(
-            f"the variables have no collection '{FROZEN}', which matrices of the kind {kinds[0]} need: pass all variables, as in "
-            f"apply({{'params': params, '{FROZEN}': variables['{FROZEN}']}}, ...)"
-        )
-
-
-def stored_width(kind: str, arrays: Mapping[str, Any]) -> int | None:
-    """Return the width of the inputs of a matrix. None if its arrays do not tell, or its kind is none of this library.
-
-    Args:
-      kind: name of the parametrization.
-      arrays: its arrays by field.
-    """
-    if kind not in ALL_FORMS:
-        return None
-    shapes = {field: jnp.shape(array) for field, array in arrays.items()}
-    if {"outer", "inner"} <= shapes.keys():
-        return shapes["outer"][1] * shapes["inner"][1]
-    known = ((shape, AXES[field]) for field, shape in shapes.items() if field in AXES)
-    return next((prod(shape[axis] for axis in axes) for shape, axes in known if len(shape) > max(axes)), None)
-
-
-def other_width(kind: str, stored: Mapping[str, Any], template: PyTree, width: int) -> int | None:
-    """Return the width of inputs that the stored input matrices of a cell take. None if it is the given one, or they do not tell.
-
-    Args:
-      kind: name of the parametrization of input matrices.
-      stored: arrays by name of the matrix, then by field.
-      template: the cell's template for inputs of the given width.
-      width: the given width.
-    """
-    if kind not in ALL_FORMS:
-        return None
-    widths = (stored_width(kind, arrays) for arrays in _of_inputs(stored, template, width))
-    return next((found for found in widths if found not in (None, width)), None)
-
-
-def _of_inputs(stored: Mapping[str, Any], template: PyTree, width: int) -> Iterator[dict[str, Any]]:
-    """Yield the arrays of the matrices that the inputs are multiplied by. Tied ones share an array."""
-    for path, spec in jax.tree_util.tree_leaves_with_path(template):
-        if isinstance(spec, MatrixSpec) and spec.role == "input" and spec.n_in == width:
-            yield {**stored.get(shared_name(spec), {}), **stored.get(name_of(path, spec), {})}
-
-
-def check_vectors(inputs: Any, drawn_for: int | None, *, symbols: bool = False) -> None:
-    """Raise a UsageError if the parameters of a layer were drawn for vectors of another width.
+@contextmanager
+def variables_for(inputs: Array, *, may_be_symbols: bool = False) -> Iterator[None]:
+    """Turn errors of Flax about the variables of a layer into one line about its inputs.
 
     Args:
       inputs: the inputs.
-      drawn_for: width of the inputs that the parameters were drawn for. None if it is unknown.
-      symbols: whether the layer could take integers as symbols.
+      may_be_symbols: whether the layer takes integers as symbols if it is made with `symbols`.
+
+    Raises:
+      UsageError: the variables were drawn for inputs of another width, or are not all there.
     """
-    shape = jnp.shape(inputs)
-    if drawn_for is not None and shape[-1:] != (drawn_for,):
-        remedy = ", or make the cell with symbols= if they are symbols" if symbols and jnp.issubdtype(inputs.dtype, jnp.integer) else ""
+    try:
+        yield
+    except UNFIT as error:
+        symbols = may_be_symbols and jnp.issubdtype(inputs.dtype, jnp.integer)
         raise UsageError(
-            f"inputs are {inputs.dtype} of shape {shape}, and the parameters were drawn for width {drawn_for}: give inputs of that "
-            f"width{remedy}"
-        )
+            f"inputs are {inputs.dtype} of shape {inputs.shape}, and the variables do not fit them: give inputs of the width (symbols: of "
+            f"the number) that `init` had, and all collections of variables that it returned"
+            f"{', or make the cell with symbols= if they are symbols' if symbols else ''}"
+        ) from error

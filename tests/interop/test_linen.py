@@ -455,11 +455,12 @@ def test_an_adapter_needs_the_collection_frozen():
     layer = RNN(Cell("gru", SIZE, MatrixConfig("adapter", RANK)))
     variables = layer.init(jax.random.key(0), inputs())
     assert variables.keys() == {"params", "frozen"}
-    with pytest.raises(UsageError, match="no collection 'frozen', which matrices of the kind adapter need: pass all variables"):
+    with pytest.raises(UsageError, match=r"the variables do not fit them: .* all collections of variables that it returned"):
         layer.apply({"params": variables["params"]}, inputs())
 
 
-WIDE = SIZE + 1
+OTHERS = "takes vectors of width|do not divide|needs a square matrix|does not fit the input matrix"
+"""What parametrizations say, whose arrays cannot have the other width at all."""
 
 
 @pytest.mark.parametrize(
@@ -484,12 +485,14 @@ def test_inputs_of_another_width_than_that_of_the_parameters_are_one_line(settin
 
     assert jax.eval_shape(run, shapes, jnp.zeros((BATCH, STEPS, width))).shape == (BATCH, STEPS, SIZE)
     for xs in (jnp.zeros((BATCH, STEPS, 2)), jnp.zeros((BATCH, STEPS, 8))):
-        says = rf"inputs are float32 of shape \({BATCH}, {STEPS}, \d\), and the parameters were drawn for width {width}: give inputs"
+        says = (
+            rf"inputs are float32 of shape \({BATCH}, {STEPS}, \d\), and the variables do not fit them: give inputs of the width|{OTHERS}"
+        )
         with pytest.raises(UsageError, match=says):
             jax.eval_shape(run, shapes, xs)
-        with pytest.raises(UsageError, match=f"the parameters were drawn for width {width}"):
+        with pytest.raises(UsageError, match=rf"the variables do not fit them|{OTHERS}"):
             jax.eval_shape(lambda v, x: layer.cell.apply(v, layer.cell.initialize_carry(None, x.shape), x), cell, xs[:, 0])
-    with pytest.raises(UsageError, match=r"inputs are int32 of shape .*, or make the cell with symbols= if they are symbols"):
+    with pytest.raises(UsageError, match=rf"inputs are int32 of shape .*, or make the cell with symbols= if they are symbols|{OTHERS}"):
         jax.eval_shape(run, shapes, jnp.zeros((BATCH, STEPS), int))
 
 
@@ -497,7 +500,7 @@ def test_inputs_of_another_width_than_that_of_the_parameters_are_one_line(settin
 def test_another_number_of_symbols_than_that_of_the_parameters_is_one_line(name):
     tokens = jnp.zeros((BATCH, STEPS), int)
     shapes = jax.eval_shape(RNN(Cell(name, SIZE, symbols=WIDTH)).init, jax.random.key(0), tokens)
-    with pytest.raises(UsageError, match=f"the cell has symbols=5, and the parameters were drawn for {WIDTH}"):
+    with pytest.raises(UsageError, match=r"the variables do not fit them: .* \(symbols: of the number\) that `init` had"):
         jax.eval_shape(lambda variables: RNN(Cell(name, SIZE, symbols=5)).apply(variables, tokens), shapes)
 
 
@@ -602,11 +605,11 @@ def test_a_linear_layer_stays_in_the_precision_of_its_parameters_and_inputs():
         assert {leaf.dtype for leaf in jax.tree.leaves(layer.init(jax.random.key(0), xs))} == {jnp.dtype("float64")}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL_FORMS if kind != "sparse"])
+@pytest.mark.parametrize("kind", ALL_FORMS)
 def test_a_linear_layer_of_another_width_than_its_parameters_is_one_line(kind):
     layer = Linear(SIZE, MatrixConfig(kind, RANK, **SIZES))
     shapes = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((2, SIZE)))
-    with pytest.raises(UsageError, match=rf"inputs are float32 of shape \(2, 4\), and the parameters were drawn for width {SIZE}: "):
+    with pytest.raises(UsageError, match=rf"inputs are float32 of shape \(2, 4\), and the variables do not fit|{OTHERS}"):
         jax.eval_shape(lambda variables: layer.apply(variables, jnp.zeros((2, 4))), shapes)
 
 
@@ -636,7 +639,7 @@ def test_settings_of_a_linear_layer_that_do_not_fit():
         Linear(SIZE, "low_rank")
     layer = Linear(SIZE, MatrixConfig("adapter", RANK))
     variables = layer.init(jax.random.key(0), inputs())
-    with pytest.raises(UsageError, match="no collection 'frozen', which matrices of the kind adapter need"):
+    with pytest.raises(UsageError, match="all collections of variables that it returned"):
         layer.apply({"params": variables["params"]}, inputs())
 
 
