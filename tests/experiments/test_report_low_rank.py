@@ -20,8 +20,12 @@ LAST = copying.OF_FIXED[copying.URNN].config.train.updates
     ("recoveries", "count", "words"),
     [
         ((0, 0), "0.0 ± 0.0", "0 of 2 runs used it. Seed 0 diverged without recovery, and met no such gradient with it. Both"),
-        ((2, 0), "1.0 ± 1.4", "1 of 2 runs used it. That run has a test loss of 0.1 at the end; the other runs have 0.2."),
-        ((0, 1), "0.5 ± 0.7", "1 of 2 runs used it. That run has a test loss of 0.2 at the end; the other runs have 0.1. Seed 0 diverged"),
+        (
+            (2, 0),
+            "1.0 ± 1.4",
+            "1 of 2 runs used it. After the last update, that run has a test loss of 0.1; the mean of the others is 0.2.",
+        ),
+        ((0, 1), "0.5 ± 0.7", "that run has a test loss of 0.2; the mean of the others is 0.1. Seed 0 diverged"),
         ((0, 1), "0.5 ± 0.7", "with it. Seed 1 needed it, and did not diverge without it. Both"),
     ],
 )
@@ -50,14 +54,14 @@ def test_second_runs_of_the_same_seeds_are_told_beside_the_first(tmp_path):
         without = f"{of_lag} --model.parametrization low_rank"
         kept_run(tmp_path, COPY, without, seed, {plain: 9e-4}, test={}, stopped="criterion", name=f"low-rank-{seed}")
     (said,) = (text for text in low_rank.PAPER.remarks(Evidence(load(tmp_path))) if "Two runs of each seed" in text)
-    assert "after 16,000 and 20,000 and after 16,000 and 31,000 updates" in said
+    assert "the first runs, which solve it after 16,000 and 20,000 updates. The second runs need 16,000 and 31,000." in said
     assert "2,500 updates later than LR-GRUs in the mean, and earlier for 1 of 2 seeds" in said
 
 
 @pytest.mark.parametrize(
     ("curve", "words"),
     [
-        ({500: 9e-4, 2_000: 5e-5}, " (at most 5e-05 after the first evaluation). It is below 0.001 for the first time after 500 updates. "),
+        ({500: 9e-4, 2_000: 5e-5}, " (at most 5e-05 after the first evaluation). It is first below 0.001 after 500 updates (one seed). "),
         ({LAST: 0.5}, "is 0.5000 after 2,000 updates. "),
     ],
 )
@@ -66,7 +70,7 @@ def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
     (said,) = (one for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Unitary network**" in one.text)
     (line,) = (line for line in said.details if line.startswith("Overfitting"))
     assert words in line
-    assert line.endswith("After 35,000 updates: run at smaller scale (2,000 of 35,000 updates)")
+    assert line.endswith("Whether it overfits after 35,000 updates: run at smaller scale (2,000 of 35,000 updates)")
 
 
 def test_the_diagonal_is_judged_task_by_task(tmp_path):
@@ -84,7 +88,8 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         last = 20_000 if preset == "paper" else 10_000
         kept_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
-    assert "Faster, of 3 tasks: 1 with one seed and 2 not run or not judged; slower in the mean on 0, and faster for 1 of 1 seeds." in said
+    assert "Faster training on 3 tasks: 1 with one seed and 2 not run or not judged. In the mean, training is slower on 0." in said
+    assert "It is faster for 1 of 1 seeds." in said
     assert not [word for word in ("recovery", "memory", "overflow") if word in said]
 
 
@@ -102,7 +107,7 @@ def test_parts_of_the_recipe_of_weight_normalization_are_told_apart(tmp_path):
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
     assert "and without: 0 and 0 of 1 at 10 times, 1 and 1 of 1 at 100 times the published learning rate. Those that end worse" in said
     assert "without memory: 1 and 1 of 1 at 10 times, 1 and 1 of 1 at 100 times" in said
-    assert "with neither, 2 of 3 networks needed it, and 2 solve the task; with both, 0 of 3 networks needed it, and 2 solve" in said
+    assert "with neither, 2 of 3 networks needed recovery, and 2 solve the task; with both, 0 of 3 networks needed recovery, and 2" in said
 
 
 def test_networks_whose_gradients_all_overflow_are_told(tmp_path):

@@ -18,7 +18,7 @@ def test_the_place_with_the_highest_mean_is_named_and_the_lowest_if_it_is_at_a_b
     for seed in range(3):
         means = [0.4] * (REACH - 1) + [0.6, 0.1, 0.5] + [0.4] * (REACH - 1)
         kept_run(tmp_path, computing.CHARS, "--preset small", seed, {37_620: 1.5}, "loss", {}, analysis={"words": {"means": means}})
-    assert _highest(judged(tmp_path, variable_computation.PAPER), SMALL_VC) == "last letters; lowest on white spaces; "
+    assert _highest(judged(tmp_path, variable_computation.PAPER), SMALL_VC) == "; on last letters, and lowest on white spaces"
     assert _highest(judged(tmp_path / "none", variable_computation.PAPER), SMALL_VC) == ""
 
 
