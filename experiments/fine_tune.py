@@ -111,12 +111,10 @@ def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple
     network, old, new = loaded.recurrent, loaded.vocabulary, task.vocabulary
     if old is None or new is None or loaded.interface.reads != "all":
         raise UsageError(f"{path} holds a network that predicts no symbols of a text: name a run of a language model of characters")
-    whole = loaded.variables["params"]
-    trained = in_full(whole["recurrent"], network, loaded.variables.get(FROZEN, {}).get("recurrent"))
+    trained = in_full(loaded.variables["params"], network, loaded.variables.get(FROZEN))
     config = adapter_config(loaded.recurrent_config, options.rank, options.diagonal)
     initial = _initial(config, task, options.seed)
-    moved = with_symbols({**whole, "recurrent": trained}, initial["params"], network, old.symbols, new.symbols)
-    return config, adapted(moved, initial)
+    return config, adapted(with_symbols(trained, initial["params"], network, old.symbols, new.symbols), initial)
 
 
 def _initial(config: ModelConfig, task: Task, seed: int) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
-from jaxtyping import PyTree
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from experiments.benchmark.workloads import Workload, make_task
@@ -19,7 +18,7 @@ class Layer(nn.Module):
         self.recurrent, self.readout, self.all = kind(w.input_size, w.model.size), nn.Linear(w.model.size, w.output_size), w.reads == "all"
         self.lengths = torch.as_tensor(w.lengths) if w.ragged else None
 
-    def forward(self, xs: PyTree) -> Any:
+    def forward(self, xs: Any) -> Any:
         if self.lengths is None:
             ys, _ = self.recurrent(xs)
         else:
@@ -42,13 +41,13 @@ class LowRankGRU(nn.Module):
     def product(self, gate: int, v: Any) -> Any:
         return v @ self.factors["right"][gate] @ self.factors["left"][gate] + v * self.factors["diagonal"][gate]
 
-    def step(self, h: PyTree, x: PyTree) -> Any:
+    def step(self, h: Any, x: Any) -> Any:
         x_u, x_r, x_m = x.chunk(3, -1)
         u, r = torch.sigmoid(x_u + self.product(0, h)), torch.sigmoid(x_r + self.product(1, h))
         m = torch.tanh(x_m + (r * self.product(2, h) if self.after else self.product(2, h * r)))
         return u * h + (1 - u) * m
 
-    def forward(self, xs: PyTree) -> Any:
+    def forward(self, xs: Any) -> Any:
         h = xs.new_zeros(xs.shape[1], self.readout.in_features)
         states = []
         for x in self.input(xs):

@@ -17,8 +17,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxtyping import PyTree
-
 from experiments.report.kept.records import OLDER, anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, Damaged, intact, updates_in
@@ -174,7 +172,7 @@ def _put_paths_back(path: Path, planned: Mapping[str, Any]) -> None:
         write_bytes(path, json.dumps(_with_paths(kept, planned), indent=2).encode())
 
 
-def _with_paths(kept: PyTree, planned: Any) -> Any:
+def _with_paths(kept: Any, planned: Any) -> Any:
     if isinstance(kept, Mapping) and isinstance(planned, Mapping):
         return {name: _with_paths(value, planned.get(name)) for name, value in kept.items()}
     return str(planned) if isinstance(planned, Path) and kept is not None else kept

@@ -37,7 +37,7 @@ def in_full(params: PyTree, network: Recurrent, frozen: Any = None) -> dict[str,
     Raises:
       UsageError: these are no parameters of a network, or what is frozen is missing.
     """
-    if "recurrent" in params and "cell" not in params:
+    if _is_whole(params):
         own = None if frozen is None else frozen["recurrent"]
         return {**params, "recurrent": in_full(params["recurrent"], network, own)}
     _check_cell(params)
@@ -72,7 +72,7 @@ def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str,
     Raises:
       UsageError: the matrices of `trained` are not dense, or `initial` has no adapters.
     """
-    if "recurrent" in trained and "cell" not in trained:
+    if _is_whole(trained):
         start = adapted(trained["recurrent"], initial)
         return {**start, "params": {**trained, "recurrent": start["params"]["recurrent"]}}
     _check_dense(trained)
@@ -86,6 +86,11 @@ def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str,
         "params": {**initial["params"], "recurrent": recurrent},
         FROZEN: {"recurrent": {"cell": {"recurrent": cell["recurrent"]}}},
     }
+
+
+def _is_whole(params: Mapping[str, Any]) -> bool:
+    """Return whether these are all parameters of a `SequenceModel`, not the part 'recurrent'."""
+    return "recurrent" in params and "cell" not in params
 
 
 def _check_cell(params: Mapping[str, Any]) -> None:
@@ -106,10 +111,8 @@ def _check_dense(params: Mapping[str, Any]) -> None:
 
 def merged(variables: Mapping[str, Any], network: Recurrent) -> dict[str, Any]:
     """Add the adapters of a network to its matrices. Return the variables of the network with dense matrices (`full_config`)."""
-    params = variables["params"]
-    whole = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
     rest = {name: tree for name, tree in variables.items() if name != FROZEN}
-    return {**rest, "params": {**params, "recurrent": whole}}
+    return {**rest, "params": in_full(variables["params"], network, variables[FROZEN])}
 
 
 def with_symbols(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, PyTree, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.splits import PARTS
@@ -111,7 +111,7 @@ def _archive(file: BytesIO) -> Any:
     return np.load(file, allow_pickle=False)
 
 
-def _array(arrays: PyTree, name: str) -> np.ndarray:
+def _array(arrays: Any, name: str) -> np.ndarray:
     """Return an array of an archive. NumPy stores a list of lists of different lengths as Python objects, which it does not read again."""
     try:
         return arrays[name]
