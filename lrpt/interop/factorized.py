@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lrpt.interop.pytorch import bound_layers
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
 from lrpt.networks.recurrent import initial_row
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
+from lrpt.runs.files import write_bytes, write_text
 from lrpt.scaling import UNSCALED, Scaling
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
@@ -75,15 +77,16 @@ def of_model(params: PyTree, config: ModelConfig, input_size: int, reads: str, s
 
 
 def write(directory: Path, arrays: Network) -> tuple[Path, Path]:
-    """Write `network.py` and `network.npz`. Return their paths.
+    """Write `network.py` and `network.npz`, each atomically. Return their paths.
 
     Raises:
       OSError: they cannot be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     code, weights = directory / "network.py", directory / "network.npz"
-    code.write_text(source(), "utf-8")
-    np.savez(weights, **arrays)  # type: ignore[arg-type]
+    content = BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    write_text(code, source())
+    write_bytes(weights, content.getvalue())
     return code, weights
 
 

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from lrpt.errors import UsageError, is_integer, line_of, obstacle_of
 from lrpt.files import read_text
+from lrpt.runs import weights
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import flatten, from_json
 from lrpt.runs.environment import environment
@@ -122,10 +123,12 @@ class RunDirectory:
           usual: defaults by flat name, for settings that did not exist when the run was recorded.
 
         Raises:
-          UsageError: the directory holds another run (the first difference is named), or files that are damaged or do not belong together.
+          UsageError: the directory holds another run (the first difference is named), a network that was saved without one, or files that
+            are damaged or do not belong together.
         """
         before = self._read_json(CONFIG)
         if not self._holds_work():
+            self._refuse_saved_network()
             return
         if before is None:
             raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
@@ -133,6 +136,11 @@ class RunDirectory:
         self._check_config(before, identity, usual or {})
         if result is not None:
             self._check_same(_identity_of(result), identity, usual or {})
+
+    def _refuse_saved_network(self) -> None:
+        """Raise a UsageError if the directory holds weights without a run, which a run would separate from their `config.json`."""
+        if weights.are_kept(self.path):
+            raise UsageError(f"{self.path} holds a network that was saved without a run: name another --workdir")
 
     def _holds_work(self) -> bool:
         return (self.path / RESULT).exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))

@@ -11,22 +11,27 @@ WITHOUT_FILES = {"python", "drawn", "digits", "synthetic"}
 """Sources that come with Python, with an installed package, or from a random generator, and so read no directory."""
 
 
-def take_paths(config: object) -> None:
-    """Turn the settings 'file' and 'dir' of a configuration into paths, so that strings may be given. `~` is the home directory.
+def take_paths(config: object, *flags: str) -> None:
+    """Turn settings of a configuration into paths, so that strings may be given. `~` is the home directory.
 
     The configuration of a string and that of its path are then equal, and describe the same run.
+
+    Args:
+      config: a frozen dataclass.
+      flags: the settings, 'data.file' and 'data.dir' by default; 'train.start' stands for the field `config.start`.
 
     Raises:
       UsageError: a setting is neither a string nor a path.
     """
-    for name in ("file", "dir"):
+    for flag in flags or ("data.file", "data.dir"):
+        name = flag.rpartition(".")[2]
         if (value := getattr(config, name, None)) is not None:
-            object.__setattr__(config, name, _as_path(name, value))  # dataclasses of settings are frozen
+            object.__setattr__(config, name, _as_path(flag, value))  # dataclasses of settings are frozen
 
 
-def _as_path(name: str, value: Any) -> Path:
+def _as_path(flag: str, value: Any) -> Path:
     if not isinstance(value, str | os.PathLike):
-        raise UsageError(f"data.{name} is {value!r}: expected a path, such as Path('mine') or 'mine'")
+        raise UsageError(f"{flag} is {value!r}: expected a path, such as Path('mine') or 'mine'")
     return Path(os.path.expanduser(value))
 
 

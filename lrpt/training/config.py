@@ -13,6 +13,7 @@ from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
 from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
+from lrpt.tasks.sources import take_paths
 from lrpt.tasks.task import Task
 
 
@@ -60,6 +61,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "train")
+        take_paths(self, "train.start")
         check_at_least(
             1,
             self,

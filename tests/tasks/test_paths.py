@@ -20,6 +20,7 @@ from lrpt.tasks import (
     NextWord,
     PermutedImages,
 )
+from lrpt.training.config import TrainConfig
 from lrpt.training.loop import fit
 
 WITH_FILES = [Chorales, LabelledSequences, NextBit, NextByte, NextNote, NextSymbol, NextWord]
@@ -36,6 +37,12 @@ def test_a_string_is_the_same_setting_as_a_path(kind, name):
     assert getattr(replace(text, **{name: "~/place"}), name) == Path.home() / "place"
     with pytest.raises(UsageError, match=rf"data\.{name} is 3: expected a path"):
         kind(**{name: 3})
+
+
+def test_the_start_file_may_be_a_string():
+    assert TrainConfig(start="./start.npz") == TrainConfig(start=Path("start.npz"))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"train\.start is 3: expected a path"):
+        TrainConfig(start=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [NextBit, NextByte, NextSymbol, NextWord])

@@ -293,6 +293,14 @@ def test_no_run_is_overwritten_and_nothing_else_either(worse, tmp_path):
     assert tiny.tree(tmp_path) == before
 
 
+def test_no_run_begins_in_the_directory_of_a_saved_network(worse, tmp_path):
+    load(worse).save(tmp_path / "tuned")
+    before = tiny.tree(tmp_path)
+    with pytest.raises(UsageError, match="holds a network that was saved without a run: name another --workdir"):
+        fit(tiny.CONFIG, {0: tmp_path / "tuned"}, devices=1)
+    assert tiny.tree(tmp_path) == before
+
+
 def test_variables_that_are_not_of_the_network_are_not_saved(worse, tmp_path):
     trained, own = load(worse), load(worse).variables
     for variables, says in (({"params": {}}, "is missing"), (jax.tree.map(lambda a: a * np.nan, own), "not finite")):
