@@ -107,7 +107,7 @@ def test_parts_of_the_recipe_of_weight_normalization_are_told_apart(tmp_path):
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
     assert "and without: 0 and 0 of 1 at 10 times, 1 and 1 of 1 at 100 times the published learning rate. Those that end worse" in said
     assert "without memory: 1 and 1 of 1 at 10 times, 1 and 1 of 1 at 100 times" in said
-    assert "with neither, 2 of 3 networks needed recovery, and 2 solve the task; with both, 0 of 3 networks needed recovery, and 2" in said
+    assert "with neither, 2 of 3 networks needed recovery, and 2 solved the task; with both, 0 of 3 networks needed recovery, and 2" in said
 
 
 def test_networks_whose_gradients_all_overflow_are_told(tmp_path):

@@ -93,8 +93,8 @@ def _parts(judged: Judged) -> str:
     said = []
     for part, network in PARTS.items():
         if runs := _runs(judged, network):
-            solve = sum(run.first("loss", is_solved) is not None for run in runs)
-            said.append(f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed recovery, and {solve} solve the task")
+            solved = sum(run.first("loss", is_solved) is not None for run in runs)
+            said.append(f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed recovery, and {solved} solved the task")
     return f"Parts of the recipe on {FIXED_LAG}, all with recovery: {'; '.join(said)}" if said else ""
 
 
