@@ -107,7 +107,17 @@ def _stuck(judged: Judged) -> str:
     return (
         f"Without recovery, as in the paper, the gradient's norm overflows in each update in {len(updates)} of {len(runs)} networks on "
         f"{FIXED_LAG}, from update {in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped "
-        "learning."
+        f"learning.{_by_rounding(_runs(judged, PARTS['both']))}"
+    )
+
+
+def _by_rounding(runs: Sequence[Record]) -> str:
+    """Return that rounding decides which networks stop learning, if none of these runs with recovery needed it."""
+    if not runs or any(_needed(runs)):
+        return ""
+    return (
+        f" Recovery changes no update before a norm overflows, and none of the {len(runs)} networks with recovery needed it. So runs of "
+        "one seed with and without recovery differ by rounding alone, and rounding decides which networks stop learning."
     )
 
 
