@@ -120,11 +120,13 @@ def test_networks_whose_gradients_all_overflow_are_told(tmp_path):
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
     assert "overflows in each update in 2 of 4 networks on fixed lag, from update 35,000 and 20,000 on." in said
     assert "rounding" not in said
+    kept_run(tmp_path, COPY, "--preset paper", 0, {35_000: 9e-4}, "loss", {}, name="plain")
     for needed, told in ((0.0, True), (2.0, False)):
         path = kept_run(tmp_path, COPY, f"--preset weight-norm {copying.COUNTED}", 0, {35_000: 9e-4}, "loss", {}, name="recovering")
         in_training(path, "recoveries", lambda _, count=needed: count)
         (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
         assert ("none of the 1 networks with recovery needed it. So runs of one seed with and without recovery differ" in said) is told
+        assert ("4 of 4 and 0 of 1 on fixed lag (0 of 1 with recovery, which none needed)" in said) is told
     found = judged(tmp_path).quantity(copying.NORMALIZED, "updates until the norms of all gradients overflow", setting="fixed")
     assert found.ours.startswith("27,500 ")
     assert found.ours.endswith("(mean of 2 of 4 seeds)")

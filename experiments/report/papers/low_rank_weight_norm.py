@@ -52,11 +52,17 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 def _endings(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
     published = tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
-    long = _with_and_without({f"on {FIXED_LAG}": published})
+    long = _with_and_without({f"on {FIXED_LAG}{_if_recovering(judged)}": published})
     short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
     said = [long, f"on the two tasks of N = 100, after 1,500 updates, {short} the published learning rate" if short else ""]
     listed = "; ".join(filter(None, said))
     return f" Networks that end worse than a predictor without memory, with it and without: {listed}." if listed else ""
+
+
+def _if_recovering(judged: Judged) -> str:
+    """Return how many normalized networks with recovery end above the memoryless predictor, if none of them needed recovery."""
+    runs = _runs(judged, PARTS["both"])
+    return "" if not runs or any(_needed(runs)) else f" ({sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed)"
 
 
 def _slower(relations: Sequence[JudgedRelation]) -> str:
