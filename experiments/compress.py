@@ -40,7 +40,7 @@ from lrpt.compression.survey import distances
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
-from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
+from lrpt.interop.pytorch import Cells, as_linen, bound, is_state_dict, read, read_layers, replaced, write
 from lrpt.matrices import num_params
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
@@ -280,8 +280,8 @@ def _for_pytorch(options: Options, source: Path, arrays: Mapping[str, Any], cell
     cell, layers = bound(cells)
     width = next(iter(cells.values()))[1].input_size
     paths = list(factorized.write(output, factorized.of_layers(cell, layers, width)))
-    state_dict = replaced(arrays, write(cell, layers if options.layer is None else {options.layer: layers["l0"]}))
-    if any(name.rpartition(".")[2] == "weight_hh_l0" for name in state_dict):
+    if is_state_dict(arrays):
+        state_dict = replaced(arrays, write(cell, layers if options.layer is None else {options.layer: layers["l0"]}))
         paths.append(output / f"state_dict{source.suffix if source.suffix in SUFFIXES else '.npz'}")
         save_weights(paths[-1], state_dict)
     return paths

@@ -61,6 +61,10 @@ Cells = dict[str, tuple[Any, Recurrent]]
 """Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
 
 
+OF_CELL = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
+"""Names of the arrays of PyTorch's GRUCell and LSTMCell. Those of a network have a suffix, such as _l0."""
+
+
 class _Gate(NamedTuple):
     """One gate of another package, for row vectors: x W + b and h U + c."""
 
@@ -146,9 +150,31 @@ def read_layers(arrays: Mapping[str, Any]) -> Cells:
     return {f"l{k}{direction}": read(arrays, f"l{k}{direction}") for k in range(layers) for direction in directions}
 
 
+def is_state_dict(arrays: Mapping[str, Any]) -> bool:
+    """Return whether arrays are those of a network or a cell of PyTorch, by name, and not of Flax."""
+    return any(_with_layer(name.rpartition(".")[2]).startswith("weight_hh_l") for name in _named(arrays))
+
+
 def replaced(arrays: Mapping[str, Any], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return a state dict with the arrays of its recurrent layers replaced, by name without prefix; all others are kept."""
-    return {name: changed.get(name.rpartition(".")[2], array) for name, array in _named(arrays).items()}
+    """Return a state dict with the arrays of its recurrent layers replaced, by name without prefix; all others are kept.
+
+    Args:
+      arrays: the state dict of a network, or of a GRUCell or LSTMCell, whose names have no suffix of a layer.
+      changed: arrays as `write` returns them. Biases that the state dict does not have are left out.
+
+    Raises:
+      UsageError: the state dict lacks one of the matrices.
+    """
+    named = _named(arrays)
+    of_layer = {name: _with_layer(name.rpartition(".")[2]) for name in named}
+    if missing := [name for name in changed if name.startswith("weight_") and name not in of_layer.values()]:
+        raise UsageError(f"the state dict has no {', '.join(missing)}: give the one that was read, of a GRU, LSTM or a cell of PyTorch")
+    return {name: changed.get(of_layer[name], array) for name, array in named.items()}
+
+
+def _with_layer(name: str) -> str:
+    """Return the name that an array of a cell has in a network of one layer; other names stay as they are."""
+    return f"{name}_l0" if name in OF_CELL else name
 
 
 def _named(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
 from lrpt.cli.summary import has_rates_to_choose, spread, with_best_learning_rates
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)
@@ -93,6 +94,7 @@ def test_several_seeds_are_not_suggested_after_several_seeds():
         ([500, 500], "500"),
         ([0.1, 0.1, 0.1], "0.1"),
         ([0.9, 1.0], "0.950 ± 0.071"),
+        ([0.1, 0.4, 0.1], "0.20 ± 0.17"),
         ([1000.0, 3000.0], "2,000 ± 1,414"),
         ([1.0, 1.0002], "1.00010 ± 0.00014"),
         ([float("inf"), 1.0], "inf"),
@@ -182,6 +184,29 @@ def test_a_recipe_may_decide_on_the_learning_rate(tmp_path, capsys, monkeypatch)
         row["metrics"]["test"] = row["metrics"]["valid"]
     summary.summarize(tmp_path, "loss", rows, [tmp_path / "a", tmp_path / "b"], "title", Console())
     assert "learning rate" not in capsys.readouterr().out
+
+
+def finished(path, rate, valid, test):
+    """The result of a run, whose directory has metrics of two evaluations."""
+    directory = RunDirectory(path)
+    path.mkdir()
+    directory.append_metrics([{"update": u, "split": s, "loss": f * u} for u in (1, 2) for s, f in (("train", 9.0), ("valid", valid))])
+    row = {**result("A", rate, 0, valid), "parameters": {"true": 1234, "paper": 56}, "seconds": 1.5, "updates": 2}
+    row["metrics"]["test"] = {"loss": test}
+    return row
+
+
+def test_the_table_and_the_curves_have_the_splits_and_runs_that_they_name(tmp_path, monkeypatch):
+    """Of two learning rates the one with the lower validation loss is shown, though its test loss is higher."""
+    shown, drawn = [], []
+    monkeypatch.setattr(Console, "table", lambda _, columns, rows, title: shown.extend(dict(zip(columns, r, strict=True)) for r in rows))
+    monkeypatch.setattr(summary, "learning_curves", lambda curves, *rest: drawn.extend(curves))
+    paths = [tmp_path / "worse", tmp_path / "better"]
+    rows = [finished(paths[0], 0.1, 0.5, 0.2), finished(paths[1], 1.0, 0.25, 0.7)]
+    summary.summarize(tmp_path, "loss", rows, paths, "title", Console(quiet=True), chooses=True)
+    of_model = {"model": "A", "parameters": "1,234", "paper's count": "56", "valid loss": "0.25", "test loss": "0.7"}
+    assert shown == [of_model | {"updates": "2", "seconds": "1.5", "learning rate": "1"}]
+    assert drawn == [Curve("A", [1, 2], [0.25, 0.5])]
 
 
 @pytest.mark.devices(2)

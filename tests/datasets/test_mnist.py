@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lrpt.datasets import mnist
+from lrpt.datasets.prepared import examples_of
 from lrpt.tasks import PermutedImages
 
 COUNTS = {"train": 30, "test": 12}
@@ -203,6 +204,23 @@ def test_a_prepared_set_that_is_damaged_is_made_again(user, pattern, harm):
     (path,) = prepared(user).glob(pattern)
     harm(path)
     assert_right(load(user))
+
+
+class Two:
+    """A prepared split of two examples."""
+
+    def __len__(self):
+        return 2
+
+    def __getitems__(self, places):
+        return ["example"] * len(places)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_split_of_another_number_of_examples_is_refused(count):
+    assert len(examples_of({"train": Two()}, "train", 2)) == 2
+    with pytest.raises(ValueError, match=f"2 examples are prepared for 'train', expected {count}"):
+        examples_of({"train": Two()}, "train", count)
 
 
 def test_what_a_killed_process_left_is_removed(user):

@@ -97,9 +97,10 @@ def test_a_prepared_set_that_is_damaged_is_made_again(user, pattern):
     assert_right(load(user))
 
 
-def test_a_prepared_set_that_lacks_sentences_is_made_again(user, monkeypatch):
-    monkeypatch.setattr(ptb, "SENTENCES", SENTENCES | {"test": 6})
-    with pytest.raises(ValueError, match="7 sentences are prepared for 'test', expected 6"):
+@pytest.mark.parametrize("number", [6, 8])
+def test_a_prepared_set_of_another_number_of_sentences_is_made_again(user, monkeypatch, number):
+    monkeypatch.setattr(ptb, "SENTENCES", SENTENCES | {"test": number})
+    with pytest.raises(ValueError, match=f"7 sentences are prepared for 'test', expected {number}"):
         load(user)
     monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
     assert_right(load(user))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lrpt.datasets import vocabulary
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.tasks import ByteVocabulary, Vocabulary
@@ -19,6 +20,14 @@ def test_every_character_has_the_number_of_its_symbol_or_is_unknown(train, other
         numbers = [vocabulary.symbols.index(c) if c in vocabulary.symbols else UNKNOWN for c in text]
         assert vocabulary.encode(text).tolist() == numbers
     assert vocabulary.decode(vocabulary.encode(train)) == train
+
+
+@pytest.mark.parametrize("length", [2, 6, 7])
+def test_a_text_is_encoded_in_pieces_as_in_one(length, monkeypatch):
+    text = "ab\nbbaa"[:length]
+    whole = Vocabulary.of("ab").encode(text)
+    monkeypatch.setattr(vocabulary, "_PIECE", 3)
+    np.testing.assert_array_equal(Vocabulary.of("ab").encode(text), whole)
 
 
 def test_symbols_are_in_the_order_of_their_code_points():

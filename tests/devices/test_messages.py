@@ -31,6 +31,7 @@ def test_arrays_arrive_to_the_last_bit(dtype):
     found = decode(encode({"w": values}))["w"]
     assert (found.dtype, found.shape) == (values.dtype, values.shape)
     assert found.tobytes() == values.tobytes()
+    assert found.flags.writeable, "as on the process that sent it"
     assert decode(encode(np.float32(0.1))) == np.float32(0.1)
 
 

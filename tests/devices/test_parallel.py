@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from lrpt import ModelConfig
@@ -80,3 +81,13 @@ def test_prng_keys_are_copied_to_the_devices() -> None:
     key = jax.random.key(7)
     (placed,) = jax.tree.leaves(parallel.place(parallel.Layout(1, 1), [{"key": key}]))
     assert jax.random.key_data(placed).tolist() == [jax.random.key_data(key).tolist()]
+
+
+@pytest.mark.devices(4)
+def test_rows_that_were_dealt_out_are_brought_together_in_their_order() -> None:
+    """As the state of streams, which a checkpoint holds."""
+    layout, rows = parallel.Layout(1, 4), np.arange(24.0, dtype=np.float32).reshape(8, 3)
+    dealt = parallel.scatter(layout, [{"carry": rows}])
+    assert dealt["carry"].shape == (4, 2, 3)
+    ((_, found),) = parallel.gather(layout, dealt)[0].items()
+    np.testing.assert_array_equal(found, rows)

@@ -117,6 +117,15 @@ def test_each_process_has_its_own_part_of_a_batch(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(dealt, axis=1), rows)
 
 
+def test_each_process_has_its_own_part_of_a_state(monkeypatch):
+    monkeypatch.setattr(parallel, "_stack", lambda layout, trees: trees)
+    layout, rows, dealt = parallel.Layout(1, 4, 1, 2), np.arange(16).reshape(8, 2), []
+    for index in range(2):
+        monkeypatch.setattr(processes, "index", lambda index=index: index)
+        dealt += parallel.scatter(layout, [rows])
+    np.testing.assert_array_equal(np.concatenate(dealt), rows)
+
+
 @pytest.mark.devices(4)
 @pytest.mark.parametrize(("batch", "wanted", "shards"), [(8, None, 8), (4, None, 4), (6, None, 6), (12, 2, 4)])
 def test_devices_that_processes_use(batch, wanted, shards, monkeypatch):
@@ -201,3 +210,32 @@ def test_other_flags_on_another_process_are_refused_by_all(monkeypatch):
     wire.process = 0
     with pytest.raises(UsageError, match="process 1 was started with other flags than process 0"):
         processes.check_alike({"train.batch_size": 4})
+
+
+def test_what_every_process_makes_is_made_on_the_first_before(monkeypatch):
+    """Such as a task, which no message can hold: each process has its own."""
+    wire = Wire(monkeypatch)
+    assert processes.primary_first(lambda: "of the first") == "of the first"
+    wire.process = 1
+    assert processes.primary_first(lambda: "of the second") == "of the second"
+    assert not wire.sent
+
+
+def test_the_largest_number_of_all_processes_counts(monkeypatch):
+    """A signal to one process stops all."""
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    monkeypatch.setattr(processes.multihost_utils, "process_allgather", lambda number: np.stack([number, np.int32(30)]))
+    assert processes.highest(0) == 30
+
+
+@pytest.mark.parametrize("length", [3, 8, 21])
+def test_messages_of_any_length_are_sent_in_blocks(length, monkeypatch):
+    sent, message = [], "x" * length
+    monkeypatch.setattr(processes, "BLOCK", 8)
+    monkeypatch.setattr(processes, "is_primary", lambda: True)
+    monkeypatch.setattr(processes.multihost_utils, "broadcast_one_to_all", lambda part: sent.append(part) or part)
+    assert processes._broadcast(message) == message
+    monkeypatch.setattr(processes, "is_primary", lambda: False)
+    monkeypatch.setattr(processes.multihost_utils, "broadcast_one_to_all", lambda _: sent.pop(0))
+    assert processes._broadcast(None) == message
+    assert not sent

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from tiny import EVEN, changed, numbers
@@ -117,6 +118,54 @@ def test_each_run_of_a_process_that_died_is_lost(engine, tmp_path, monkeypatch):
 def test_a_call_whose_process_died_is_one_line(engine):
     with pytest.raises(UsageError, match=r"^die was not completed, because its process ended with status -9: .*, and repeat the command$"):
         engine.call(die, None)
+
+
+class Started:
+    """A process that a test plays, and what it was asked for."""
+
+    def __init__(self, function, arguments, environment, place=0, runs=1):
+        self.environment, self.place, self.receiver, self.process = environment, place, object(), self
+        self.asked = []
+
+    def result(self):
+        return ["finished"]
+
+    def terminate(self):
+        self.asked.append("terminate")
+
+    def join(self, seconds):
+        self.asked.append("join" if seconds > local.PATIENCE / 2 else "no time")
+
+    def kill(self):
+        self.asked.append("kill")
+
+
+def test_each_process_has_an_accelerator_that_no_other_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(local.hardware, "visible_accelerators", lambda: ["4", "7"])
+    monkeypatch.setattr(local, "_Child", Started)
+    engine = LocalEngine()
+    one, other = (engine.submit(unit(tmp_path)) for _ in range(2))
+    seen = [engine._children[handle].environment["CUDA_VISIBLE_DEVICES"] for handle in (one, other)]
+    monkeypatch.setattr(local, "wait", lambda handles, seconds: handles)
+    engine.wait([one], 0)
+    seen.append(engine._children[engine.submit(unit(tmp_path))].environment["CUDA_VISIBLE_DEVICES"])
+    assert seen == ["4", "7", "4"]
+
+
+def test_processes_have_time_for_a_checkpoint_before_they_are_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "_Child", Started)
+    engine = LocalEngine(1)
+    child = engine._children[engine.submit(unit(tmp_path))]
+    engine.close()
+    assert child.asked == ["terminate", "join", "kill"]
+
+
+def test_a_process_whose_pool_has_died_is_asked_to_end(monkeypatch):
+    asked, ended = [], []
+    monkeypatch.setattr(os, "kill", lambda process, number: asked.append((process, number)))
+    monkeypatch.setattr(local.multiprocessing, "parent_process", lambda: SimpleNamespace(join=lambda: ended.append(True)))
+    local._end_with_parent()
+    assert (ended, asked) == ([True], [(os.getpid(), signal.SIGTERM)])
 
 
 @pytest.mark.parametrize(("processes", "shares"), [(None, None), (3, "0.450")])

@@ -141,6 +141,33 @@ def test_a_new_checkpoint_is_a_new_start(play, tmp_path):
     assert play(Played({"run0": [further] * 7})).failed == {}
 
 
+def test_a_new_checkpoint_of_any_run_that_trains_with_others_is_a_new_start(play, tmp_path):
+    """Also if the first of them makes none, because it has finished."""
+
+    def further():
+        (tmp_path / "run1" / "checkpoints" / str(further.update)).mkdir(parents=True)
+        further.update += 4
+        return LOST
+
+    further.update = 4
+    assert play(Played({"run0": [further] * 7}), stack=2).failed == {}
+
+
+def test_a_run_whose_process_alone_was_stopped_is_trained_again(play):
+    """By a signal to that process and not to this one: it has a checkpoint, and no result."""
+    engine, told = Played({"run1": [Outcome("stopped", "stopped by SIGTERM")]}), []
+    play(engine, ended=lambda path: told.append(path.name))
+    assert engine.trained.count("run1") == 2
+    assert sorted(told) == ["run0", "run1", "run2", "run3"]
+
+
+def test_runs_that_had_finished_before_are_reported_and_not_trained(play, monkeypatch):
+    engine = Played()
+    monkeypatch.setattr(schedule, "is_finished", lambda job, names: job.seed == 2)
+    assert [one.job.seed for one in play(engine).finished] == [0, 1, 2, 3]
+    assert engine.trained == ["run0", "run1", "run3"]
+
+
 def test_lost_nodes_do_not_count(play):
     assert play(Played({"run0": [NODE] * 20})).failed == {}
 
@@ -173,6 +200,15 @@ def test_what_does_not_fit_is_said_before_anything_is_trained(play):
     with pytest.raises(UsageError, match="rank 99 does not fit"):
         play(engine)
     assert (engine.trained, engine.closed) == ([], True)
+
+
+def test_one_unit_of_each_program_is_checked(play, tmp_path):
+    """The first one of each."""
+    engine, checked = Played(), []
+    engine.call = lambda function, units: checked.extend(unit.paths[0] for unit in units)
+    wide = changed(EVEN, model={"size": 3})
+    play(engine, [*runs(tmp_path / "a", count=2), *runs(tmp_path / "b", wide, count=2)])
+    assert sorted(checked) == [tmp_path / "a" / "run0", tmp_path / "b" / "run0"]
 
 
 @pytest.fixture
@@ -210,6 +246,19 @@ ERRORS = [
 @pytest.mark.parametrize(("error", "outcome"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS])
 def test_what_training_raises_is_the_outcome_of_each_run(error, outcome, failing):
     assert failing(error) == [(*outcome, False)] * 2
+
+
+def test_the_loss_of_another_process_of_a_run_is_no_failure_of_the_run(failing, monkeypatch):
+    error = RuntimeError("Gloo all-reduce failed: connection closed by peer")
+    assert {outcome.how for outcome in failing(error)} == {"failed"}
+    monkeypatch.setattr(worker.processes, "count", lambda: 2)
+    assert {outcome.how for outcome in failing(error)} == {"lost"}
+
+
+def test_each_process_of_a_run_has_its_number(tmp_path):
+    (job,) = runs(tmp_path, count=1)
+    found = Unit((job.job,), NAMES).rank(1, 2, "host:1").distributed
+    assert (found.coordinator_address, found.num_processes, found.process_id) == ("host:1", 2, 1)
 
 
 def test_runs_beside_one_that_failed_have_finished(failing, tmp_path):
@@ -298,3 +347,20 @@ def test_runs_of_several_presets_are_not_stacked(tmp_path):
     jobs = [NamedJob(Job(EVEN, seed, tmp_path / str(seed)), {"experiment": "copy_memory", "preset": p}) for seed, p in enumerate(presets)]
     found = units(jobs, 3, 1)
     assert [([job.seed for job in unit.jobs], unit.names["preset"]) for unit in found] == [([0, 2], "quick"), ([1], "other")]
+
+
+LOST_OF_TWO = [([FINISHED, LOST], LOST), ([LOST, NODE], NODE), ([LOST, Outcome("failed", "nan")], Outcome("failed", "nan"))]
+
+
+@pytest.mark.filterwarnings("ignore")  # what Ray's own code is warned of
+@pytest.mark.parametrize(("outcomes", "of_run"), LOST_OF_TWO)
+def test_a_run_of_several_processes_has_the_worst_of_their_outcomes(outcomes, of_run, monkeypatch):
+    """And the loss of a node comes before that of a process, because it does not count."""
+    pytest.importorskip("ray")
+    from lrpt.engines import cluster
+
+    monkeypatch.setattr(cluster, "remove_placement_group", lambda places: None)
+    for ended in (outcomes, outcomes[::-1]):
+        group = object.__new__(cluster._Group)
+        group.pending, group.places, group.ended = [], None, ended
+        assert group._close() == [of_run]

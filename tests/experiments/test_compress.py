@@ -165,6 +165,17 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     assert [Path(path).name for path in found["files"]] == ["cell.npz", "network.py", "network.npz", "state_dict.npz"]
 
 
+def test_the_state_dict_of_a_cell_of_pytorch_is_written_with_the_names_that_it_had(tmp_path):
+    rng = np.random.default_rng(0)
+    own = {f"cell.{name.removesuffix('_l0')}": rng.standard_normal(shape) for name, shape in CELL.items()}
+    np.savez(tmp_path / "cell.npz", **own)
+    main(["--from", str(tmp_path / "cell.npz"), "--rank", "1", "--output", str(tmp_path / "out")])
+    with np.load(tmp_path / "out" / "state_dict.npz") as found:
+        assert found.keys() == own.keys()
+        assert not np.allclose(found["cell.weight_hh"], own["cell.weight_hh"])
+        np.testing.assert_allclose(found["cell.weight_ih"], own["cell.weight_ih"], rtol=1e-6)
+
+
 @pytest.mark.parametrize(("rank", "warned"), [(1, False), (4, True)])
 def test_a_network_that_grows_is_said_to(rank, warned, tmp_path, capsys):
     np.savez(tmp_path / "cell.npz", **{name: np.random.default_rng(0).standard_normal(shape) for name, shape in CELL.items()})

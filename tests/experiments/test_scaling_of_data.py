@@ -117,6 +117,12 @@ def test_programs_and_modules_reproduce_the_metric_from_the_file_alone(run, resu
         np.testing.assert_allclose(y, found, rtol=1e-4)
 
 
+def test_the_module_of_pytorch_has_the_constants_of_the_run(run, result):
+    trained = lrpt.load(run)
+    arrays = factorized.of_model(trained.variables["params"], trained.config.model, 2, "last", trained.scaling)
+    assert json.loads(arrays["config"].item())["scaling"] == result["data"]["scaling"]
+
+
 @pytest.mark.slow
 def test_the_module_of_pytorch_reproduces_the_metric(run, result):
     torch = pytest.importorskip("torch")

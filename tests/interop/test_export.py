@@ -74,7 +74,7 @@ def test_programs_of_conditional_networks():
         export.one_step(model, variables, (), "int32")
     expected = model.apply(variables, xs)
     assert_close(whole.call(xs), expected)
-    state = [np.zeros((3, *aval.shape[1:]), aval.dtype) for aval in streaming.in_avals[2:]]
+    state = [np.full((3, *aval.shape[1:]), np.nan, aval.dtype) for aval in streaming.in_avals[2:]]  # ignored by the first step
     for t in range(4):
         y, *state = streaming.call(xs[:, t], t == 0, *state)
         assert_close(y, expected[:, t])

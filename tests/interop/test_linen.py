@@ -581,6 +581,8 @@ def test_a_linear_layer_with_weight_normalization_has_the_norms_of_its_rows():
     scales = jnp.arange(1.0, SIZE + 1)
     params = {**params, "scale": {"matrix": {"kernel": scales}}}
     assert_close(layer.apply({"params": params}, xs), xs @ (V / jnp.linalg.norm(V, axis=0, keepdims=True) * scales[None]))
+    low_rank = Linear(SIZE, MatrixConfig("low_rank", RANK, weight_norm=True)).init(jax.random.key(1), xs)["params"]
+    assert low_rank.keys() == {"bias", "matrix", "scale"}
 
 
 def test_the_initial_outputs_of_linear_layers_are_as_large_as_the_docstring_says():

@@ -15,7 +15,7 @@ from lrpt.cells import CELLS, ElmanParams, Gate
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
-from lrpt.interop.pytorch import as_linen, bound, bound_layers, read, read_layers, replaced, write
+from lrpt.interop.pytorch import as_linen, bound, bound_layers, is_state_dict, read, read_layers, replaced, write
 from lrpt.matrices import Bias, LowRank, Sum
 from lrpt.networks.recurrent import Recurrent, initial_row
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
@@ -169,7 +169,16 @@ def test_arrays_of_a_network_are_named_by_layer_and_part(name, layers, parts):
     states = params["recurrent"]["initial_state"]
     for k in range(layers):
         state = states[str(k)] if layers > 1 else states
-        np.testing.assert_array_equal(arrays[f"initial.l{k}.h"], state["h"] if parts == "hc" else state)
+        for part in parts:
+            np.testing.assert_array_equal(arrays[f"initial.l{k}.{part}"], state[part] if parts == "hc" else state)
+
+
+def test_the_module_is_told_the_directions_of_each_layer():
+    cells = read_layers(random_state("l0", "l0_reverse"))
+    arrays = factorized.of_layers(*bound(cells), WIDTH)
+    assert json.loads(arrays["config"].item())["layers"] == [["l0", "l0_reverse"]]
+    for name, (params, _) in cells.items():
+        np.testing.assert_array_equal(arrays[f"{name}.reset.recurrent.kernel"], params["cell"]["recurrent"]["reset"]["kernel"])
 
 
 def test_layers_that_share_their_parameters_are_written_for_each():
@@ -270,6 +279,15 @@ def test_state_dicts_are_read_and_written_as_pytorch_computes_them(gates, step):
     np.testing.assert_allclose(outputs(cells, xs), expected, atol=2e-6)
     np.testing.assert_allclose(outputs_of_pytorch(written, step, xs), expected, atol=2e-6)
     assert {name: array.shape for name, array in written.items()} == {name: array.shape for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize(("gates", "step"), [(3, gru_of_pytorch), (4, lstm_of_pytorch)])
+def test_each_direction_of_a_layer_has_its_own_parameters(gates, step):
+    """Outputs of both directions are in the order of the inputs, those of the forward one first."""
+    arrays, xs = random_state("l0", "l0_reverse", gates=gates), inputs()
+    of_reverse = {name.removesuffix("_reverse"): array for name, array in arrays.items() if name.endswith("_reverse")}
+    expected = outputs_of_pytorch(arrays, step, xs), outputs_of_pytorch(of_reverse, step, xs[:, ::-1])[:, ::-1]
+    np.testing.assert_allclose(outputs(read_layers(arrays), xs), np.concatenate(expected, -1), atol=2e-6)
 
 
 def test_bfloat16_of_safetensors_becomes_float32(tmp_path):
@@ -389,6 +407,22 @@ def test_other_arrays_of_a_state_dict_stay():
     assert found.keys() == {*(f"rnn.{name}" for name in random_state("l0")), "head.weight"}
     assert not found["rnn.weight_hh_l0"].any()
     assert found["rnn.weight_ih_l0"] is arrays["rnn.weight_ih_l0"]
+
+
+@pytest.mark.parametrize("prefix", ["", "decoder.cell."])
+def test_arrays_of_a_cell_are_replaced_although_they_have_no_suffix(prefix):
+    own = {f"{prefix}{name.removesuffix('_l0')}": array for name, array in random_state("l0").items()}
+    assert is_state_dict(own)
+    changed = {name: np.zeros_like(array) for name, array in random_state("l0").items()}
+    assert not any(array.any() for array in replaced(own, changed).values())
+    with pytest.raises(UsageError, match="the state dict has no weight_hh_l1: give the one that was read"):
+        replaced(own, {"weight_hh_l1": np.zeros(1)})
+
+
+def test_biases_that_a_state_dict_does_not_have_are_not_added():
+    own = {name: array for name, array in random_state("l0").items() if "bias" not in name}
+    assert replaced(own, random_state("l0")).keys() == own.keys()
+    assert not is_state_dict({"hn": {"kernel": np.ones(1)}})
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])

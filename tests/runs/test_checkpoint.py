@@ -227,9 +227,10 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_where_another_does(copy):
     assert "does not fit (its arrays are not of the shapes and dtypes" in said[0]
 
 
-def test_a_checkpoint_of_another_run_is_not_used(tmp_path):
-    for run in ("mine", "other"):
-        Checkpoints(tmp_path / run, pytest.fail, lambda run=run: run).save(4, state(4), METADATA)
+@pytest.mark.parametrize("other", ["other", ""], ids=["another run", "no run"])
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
+    for path, run in (("mine", "mine"), ("other", other)):
+        Checkpoints(tmp_path / path, pytest.fail, lambda run=run: run).save(4, state(4), METADATA)
     shutil.copytree(tmp_path / "other" / "4", tmp_path / "mine" / "8")
     said = []
     assert_is_of(Checkpoints(tmp_path / "mine", said.append, lambda: "mine").latest(state(0)), 4)
@@ -266,6 +267,25 @@ def test_a_death_while_the_first_checkpoint_is_written_leaves_none(tmp_path, mon
     assert [entry.name for entry in tmp_path.iterdir()] == ["4"]
 
 
+def test_a_death_while_a_checkpoint_is_removed_leaves_no_part_of_it(copy, monkeypatch):
+    class Death(BaseException):
+        pass
+
+    def die(path, **_):
+        if path.exists():
+            (path / SEAL).unlink()
+            raise Death
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", die)
+        with pytest.raises(Death):
+            Checkpoints(copy, pytest.fail).remove_after(8)
+    checkpoints = Checkpoints(copy, pytest.fail)
+    assert checkpoints.updates() == [8]
+    checkpoints.save(16, state(16), METADATA)
+    assert steps(copy) == [8, 16]
+
+
 def test_the_best_checkpoint_is_resumed_from_where_both_latest_are_damaged(tmp_path):
     said = []
     checkpoints = Checkpoints(tmp_path / "run", said.append)
@@ -295,6 +315,7 @@ def test_what_a_killed_process_left_is_no_checkpoint(copy):
     assert checkpoints.updates() == [12, 8]
     checkpoints.save(16, state(16), METADATA)
     assert_is_of(checkpoints.latest(state(0)), 16)
+    assert steps(copy) == [12, 16]
 
 
 def test_the_seal_names_every_array(saved):

@@ -17,7 +17,7 @@ from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.files import write_json, write_text
-from lrpt.runs.run_directory import REQUIRED, RunDirectory
+from lrpt.runs.run_directory import REQUIRED, RunDirectory, check_result
 
 
 def identity(config=CONFIG, **names):
@@ -247,10 +247,11 @@ def test_files_that_are_no_json_objects(tmp_path, name, content):
         directory.result() if name == "result.json" else directory.check(identity())
 
 
-def test_a_run_without_its_configuration_is_refused(run):
-    (run / "config.json").unlink()
+def test_a_run_without_its_configuration_is_refused(run, tmp_path):
+    shutil.copytree(run, tmp_path / "copy")
+    (tmp_path / "copy" / "config.json").unlink()
     with pytest.raises(UsageError, match=r"holds a run without config\.json: restore that file"):
-        RunDirectory(run).check(identity())
+        RunDirectory(tmp_path / "copy").check(identity())
 
 
 def test_a_result_that_is_none(tmp_path):
@@ -307,13 +308,31 @@ def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
-def test_a_failure_is_forgotten_once_training_has_passed_it(tmp_path):
+@pytest.mark.parametrize("passed", [6, 8])
+def test_a_failure_is_forgotten_once_training_has_passed_it(tmp_path, passed):
     directory = RunDirectory(tmp_path)
     directory.write_failure(6, "the training loss is nan")
     directory.append_metrics([{"update": 4, "split": "valid", "loss": 1.0}])
     assert directory.failure() == {"update": 6, "what": "the training loss is nan"}
-    directory.append_metrics([{"update": 8, "split": "valid", "loss": 1.0}])
+    directory.append_metrics([{"update": passed, "split": "valid", "loss": 1.0}])
     assert directory.failure() is None
+
+
+def test_a_run_with_a_result_has_not_diverged(tmp_path):
+    """As after a failure at an update that the run, asked for fewer, no longer has."""
+    directory = RunDirectory(tmp_path)
+    directory.write_failure(6, "the training loss is nan")
+    assert directory.divergence() == {"update": 6, "what": "the training loss is nan"}
+    metrics = {"valid": {"loss": 1.0}, "test": {"loss": 1.0}}
+    directory.write_result({**dict.fromkeys(REQUIRED), "config": {}, "metrics": metrics})
+    assert directory.divergence() is None
+
+
+def test_a_setting_that_the_configuration_has_lost_is_named(tmp_path):
+    result = {"config": {"optim": {"recipe": "adam", "decay": 0.5}}}
+    check_result(tmp_path, {"optim": {"recipe": "adam", "decay": 0.5, "new": 1}}, result)
+    with pytest.raises(UsageError, match=r"config\.json: optim\.decay is missing, and result\.json has 0\.5: restore config\.json"):
+        check_result(tmp_path, {"optim": {"recipe": "adam"}}, result)
 
 
 @pytest.mark.parametrize("line", ["3", "[]", "{}", "null", "\x00\x00", '{"split": "valid"}', '{"update": "x", "split": "valid"}'])

@@ -18,9 +18,10 @@ import pytest
 from tiny import EVEN, EXPERIMENT, command, numbers, tree
 
 from lrpt.cli.command import main
-from lrpt.runs import checkpoint
+from lrpt.runs import checkpoint, files, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.files import naming, write_bytes, write_text
+from lrpt.runs.run_directory import RunDirectory
 
 train = partial(main, EXPERIMENT)
 
@@ -93,6 +94,49 @@ def test_a_file_is_on_disk_before_it_takes_its_place_and_its_name_after_it(tmp_p
     for write, content in ((write_text, "text"), (write_bytes, b"bytes")):
         write(tmp_path / "file", content)
     assert done == [b"text", "replace", ["file"], b"bytes", "replace", ["file"]]
+
+
+def test_two_processes_that_write_one_file_do_not_meet(tmp_path, monkeypatch):
+    """As two commands that write one summary: one writes the whole file while the other is about to rename its own."""
+    processes, sync = iter((1, 2)), files.sync
+    monkeypatch.setattr(os, "getpid", lambda: next(processes, 3))
+
+    def interrupted(path):
+        monkeypatch.setattr(files, "sync", sync)
+        write_text(tmp_path / "file", "of the second")
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", interrupted)
+    write_text(tmp_path / "file", "of the first")
+    assert tree(tmp_path) == {"file": b"of the first"}
+
+
+def test_metrics_are_on_disk_before_a_checkpoint_follows_them(tmp_path, monkeypatch):
+    """Else a power failure could leave a checkpoint without the metrics before it."""
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda at: synced.append(os.fstat(at).st_size))
+    RunDirectory(tmp_path).append_metrics([{"update": 4, "split": "valid", "loss": 1.0}])
+    assert synced == [(tmp_path / "metrics.jsonl").stat().st_size]
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_death_while_weights_are_kept_leaves_none(tmp_path, monkeypatch, written):
+    class Death(BaseException):
+        pass
+
+    left = iter([True] * written)
+
+    def dying(write, path, content):
+        if not next(left, False):
+            raise Death
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        for name in ("write_bytes", "write_json"):
+            patch.setattr(weights, name, partial(dying, getattr(weights, name)))
+        with pytest.raises(Death):
+            weights.keep(tmp_path, b"arrays", {"update": 4})
+    assert not weights.are_kept(tmp_path)
 
 
 def test_a_file_system_that_cannot_sync_directories(tmp_path, monkeypatch):

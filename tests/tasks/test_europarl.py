@@ -37,9 +37,10 @@ def test_a_text_is_its_lines_without_blank_ones(published):
     assert all(text.endswith("\n") for text in texts.values())
 
 
-def test_a_text_ends_with_the_line_that_reaches_its_size(published, monkeypatch):
-    monkeypatch.setattr(europarl, "CHARACTERS", len(LINES[0]) + len(LINES[1]) + 3)
-    assert "".join(europarl.load_europarl("europarl_cs", published).values()) == f"{LINES[0]}\n{LINES[1]}\n{LINES[2]}\n"
+@pytest.mark.parametrize(("more", "lines"), [(0, 2), (1, 3)])
+def test_a_text_ends_with_the_line_that_reaches_its_size(more, lines, published, monkeypatch):
+    monkeypatch.setattr(europarl, "CHARACTERS", len(f"{LINES[0]}\n{LINES[1]}\n") + more)
+    assert "".join(europarl.load_europarl("europarl_cs", published).values()) == "".join(f"{line}\n" for line in LINES[:lines])
 
 
 def test_texts_have_about_as_many_characters_as_the_papers():

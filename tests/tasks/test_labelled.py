@@ -118,6 +118,15 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_rows_of_several_sequences_may_take_turns(tmp_path):
+    """As in a log: the rows of each sequence are in order, and those of others stand between them."""
+    path = tmp_path / "mine.csv"
+    path.write_text("sequence,target,x\nb,1,10\na,0,1\nb,1,20\na,0,2\na,0,3\n")
+    found = read_labelled(path)
+    np.testing.assert_array_equal(found.inputs[..., 0], [[10, 20, 0], [1, 2, 3]])
+    assert (found.lengths.tolist(), found.targets.tolist()) == ([2, 3], [1, 0])
+
+
 LARGE = 1e9 + np.random.default_rng(6).normal(0, 1, (COUNT, STEPS, 2))
 """Numbers that are all the same in float32, whose spacing is 64 there."""
 

@@ -96,6 +96,7 @@ def published(tmp_path, monkeypatch):
 def test_published_files_are_downloaded_and_prepared_once(published):
     expected = {"1-20.abc": drawn_tunes(20), "21-40.abc": drawn_tunes(21)}
     assert irish.load_irish_abc() == expected
+    assert list(irish.load_irish_abc()) == list(expected)
     irish.load_irish_abc.cache_clear()
     for file in published.iterdir():
         file.unlink()

@@ -70,6 +70,15 @@ def test_words_are_parted_from_the_prompt(vocabulary, prompt, text, asked):
     assert Writer(None, vocabulary, True, 2).text({}, prompt) == text  # type: ignore[arg-type]
 
 
+def test_a_prompt_of_words_ends_a_line_only_where_it_has_a_line_end():
+    assert sampling.numbers_of(WORDS, "cat dog").tolist() == [2, 3]
+    assert sampling.numbers_of(WORDS, "cat\ndog\n").tolist() == [2, 0, 3, 0]
+
+
+def test_each_text_has_the_seed_after_that_of_the_last():
+    assert [*sampling.Options(Path("run"), seed=5, samples=3).seeds] == [5, 6, 7]
+
+
 @pytest.mark.parametrize("model", NETWORKS_WITH_UNITS, ids=["conditional", "sequence model of codes"])
 def test_samples_of_networks_that_read_the_ends_of_words_are_left_out_with_one_warning(model, monkeypatch):
     said: list[str] = []

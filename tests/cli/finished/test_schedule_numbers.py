@@ -69,3 +69,11 @@ def test_what_is_timed_has_the_masks_of_the_run(trained):
         assert found[name].proportion == pytest.approx(m.mean(), rel=1e-5), name
     d = np.floor(m * SIZE)
     assert found["blocks, as trained"].multiplications == pytest.approx(np.mean(2 * d**2) + 2 * SIZE)
+
+
+def test_windows_are_read_as_one_text_to_the_last_step_that_is_asked_for(trained):
+    """Each window begins with the state after the one before, and the last one is cut."""
+    symbols, m = read_schedule(trained, "valid", 2 * STEPS + 5)
+    assert len(symbols) == len(m) == 2 * STEPS + 5
+    _, whole = trained.model.apply(trained.variables, jnp.asarray(symbols)[None], None, None, method="schedule")
+    np.testing.assert_allclose(m, whole[0], rtol=1e-5)
