@@ -78,11 +78,6 @@ DENSE_GRUS = {
 }
 """Dense GRUs of several widths on characters, which show from which width on one device is faster than two. They run if they are named."""
 
-UNITARY = {
-    "unitary": Workload(ModelConfig("unitary_without_fourier", 721), 10, 10, 121, 20, "all", symbols=True),
-}
-"""The uRNN of the copying task, N = 100, which has no dense twin. It runs if it is named."""
-
 PIXELS = {
     f"pixels_{size}_{batch}": Workload(
         ModelConfig(size=size, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24)), 1, 10, 784, batch, "last"
@@ -93,7 +88,13 @@ PIXELS = {
 """LRD-GRUs of several widths and batch sizes on 784 pixels, for GPUs. They run if they are named."""
 
 UNTIED = replace(CHAR, matrices=TiedStorageConfig("low_rank_plus_diagonal", 64))
-ALL = WORKLOADS | DENSE_GRUS | UNITARY | PIXELS | {"sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED)}
+FURTHER = {
+    "sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED),
+    "unitary": Workload(ModelConfig("unitary_without_fourier", 721), 10, 10, 121, 20, "all", symbols=True),
+}
+"""Sentences with a projection for each gate, and the uRNN of the copying task, N = 100. They run if they are named."""
+
+ALL = WORKLOADS | DENSE_GRUS | PIXELS | FURTHER
 
 
 def make_task(workload: Workload) -> Task:

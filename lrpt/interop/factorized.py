@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from lrpt.interop.pytorch import bound_layers
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
 from lrpt.networks.recurrent import initial_row
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
-from lrpt.runs.files import write_bytes, write_text
+from lrpt.runs.files import write_text
+from lrpt.runs.named_arrays import write_npz
 from lrpt.scaling import UNSCALED, Scaling
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
@@ -83,10 +83,8 @@ def write(directory: Path, arrays: Network) -> tuple[Path, Path]:
       OSError: they cannot be written.
     """
     code, weights = directory / "network.py", directory / "network.npz"
-    content = BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]
     write_text(code, source())
-    write_bytes(weights, content.getvalue())
+    write_npz(weights, arrays)
     return code, weights
 
 

@@ -152,7 +152,7 @@ def read_layers(arrays: Mapping[str, Any]) -> Cells:
 
 def is_state_dict(arrays: Mapping[str, Any]) -> bool:
     """Return whether arrays are those of a network or a cell of PyTorch, by name, and not of Flax."""
-    return any(_with_layer(name.rpartition(".")[2]).startswith("weight_hh_l") for name in _named(arrays))
+    return any(_with_layer(name).startswith("weight_hh_l") for name in _named(arrays))
 
 
 def replaced(arrays: Mapping[str, Any], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -166,15 +166,16 @@ def replaced(arrays: Mapping[str, Any], changed: Mapping[str, np.ndarray]) -> di
       UsageError: the state dict lacks one of the matrices.
     """
     named = _named(arrays)
-    of_layer = {name: _with_layer(name.rpartition(".")[2]) for name in named}
+    of_layer = {name: _with_layer(name) for name in named}
     if missing := [name for name in changed if name.startswith("weight_") and name not in of_layer.values()]:
         raise UsageError(f"the state dict has no {', '.join(missing)}: give the one that was read, of a GRU, LSTM or a cell of PyTorch")
     return {name: changed.get(of_layer[name], array) for name, array in named.items()}
 
 
 def _with_layer(name: str) -> str:
-    """Return the name that an array of a cell has in a network of one layer; other names stay as they are."""
-    return f"{name}_l0" if name in OF_CELL else name
+    """Return the name of an array without prefix. An array of a cell gets the name that it has in a network of one layer."""
+    own = name.rpartition(".")[2]
+    return f"{own}_l0" if own in OF_CELL else own
 
 
 def _named(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -107,12 +107,17 @@ def save(path: str | Path, params: PyTree, flag: str) -> None:
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -> None:
     """Write named arrays as a .npz file, atomically, and make its directory. bfloat16 becomes float32. Raise the error of `save`."""
-    content = BytesIO()
-    np.savez(content, **{name: storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     try:
-        write_bytes(Path(path), content.getvalue())
+        write_npz(Path(path), arrays)
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another {flag}", code=1) from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays as `save_arrays` does. Raise an OSError if that fails."""
+    content = BytesIO()
+    np.savez(content, **{name: storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    write_bytes(path, content.getvalue())
 
 
 def digest(arrays: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections import deque
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -131,26 +132,24 @@ def test_of_runs_given_up_together_one_with_a_result_has_finished(play, monkeypa
     assert sorted([*failed, *(one.job.path.name for one in report.finished)]) == sorted(told) == ["run0", "run1", "run2", "run3"]
 
 
-def test_a_new_checkpoint_is_a_new_start(play, tmp_path):
+def checkpointing(path):
+    """A process that is lost after one more checkpoint of the run in `path`."""
+    updates = count(4, 4)
+
     def further():
-        (tmp_path / "run0" / "checkpoints" / str(further.update)).mkdir(parents=True)
-        further.update += 4
+        (path / "checkpoints" / str(next(updates))).mkdir(parents=True)
         return LOST
 
-    further.update = 4
-    assert play(Played({"run0": [further] * 7})).failed == {}
+    return further
+
+
+def test_a_new_checkpoint_is_a_new_start(play, tmp_path):
+    assert play(Played({"run0": [checkpointing(tmp_path / "run0")] * 7})).failed == {}
 
 
 def test_a_new_checkpoint_of_any_run_that_trains_with_others_is_a_new_start(play, tmp_path):
     """Also if the first of them makes none, because it has finished."""
-
-    def further():
-        (tmp_path / "run1" / "checkpoints" / str(further.update)).mkdir(parents=True)
-        further.update += 4
-        return LOST
-
-    further.update = 4
-    assert play(Played({"run0": [further] * 7}), stack=2).failed == {}
+    assert play(Played({"run0": [checkpointing(tmp_path / "run1")] * 7}), stack=2).failed == {}
 
 
 def test_a_run_whose_process_alone_was_stopped_is_trained_again(play):

@@ -61,8 +61,8 @@ def _endings(judged: Judged) -> str:
 
 def _if_recovering(judged: Judged) -> str:
     """Return how many normalized networks with recovery end above the memoryless predictor, if none of them needed recovery."""
-    runs = _runs(judged, PARTS["both"])
-    return "" if not runs or any(_needed(runs)) else f" ({sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed)"
+    runs = _recovering_for_nothing(judged)
+    return f" ({sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed)" if runs else ""
 
 
 def _slower(relations: Sequence[JudgedRelation]) -> str:
@@ -113,18 +113,24 @@ def _stuck(judged: Judged) -> str:
     return (
         f"Without recovery, as in the paper, the gradient's norm overflows in each update in {len(updates)} of {len(runs)} networks on "
         f"{FIXED_LAG}, from update {in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped "
-        f"learning.{_by_rounding(_runs(judged, PARTS['both']))}"
+        f"learning.{_by_rounding(judged)}"
     )
 
 
-def _by_rounding(runs: Sequence[Record]) -> str:
-    """Return that rounding decides which networks stop learning, if none of these runs with recovery needed it."""
-    if not runs or any(_needed(runs)):
+def _by_rounding(judged: Judged) -> str:
+    """Return that rounding decides which networks stop learning, if no normalized network with recovery needed it."""
+    if not (runs := _recovering_for_nothing(judged)):
         return ""
     return (
         f" Recovery changes no update before a norm overflows, and none of the {len(runs)} networks with recovery needed it. So runs of "
-        "one seed with and without recovery differ by rounding alone, and rounding decides which networks stop learning."
+        "one seed with and without recovery differ by rounding alone until then, and rounding decides which networks stop learning."
     )
+
+
+def _recovering_for_nothing(judged: Judged) -> Sequence[Record]:
+    """Return the runs of normalized networks with recovery on a fixed lag if none of them needed it, and otherwise none."""
+    runs = _runs(judged, PARTS["both"])
+    return [] if any(_needed(runs)) else runs
 
 
 def _needed(runs: Sequence[Record]) -> Sequence[bool]:
