@@ -100,8 +100,11 @@ def test_loops_mix_no_types(row, loop, dtype):
     assert_of_one_type(row, dtype, lambda params, carry, xs: recur(CELLS[row.cell].step, params, carry, xs, mask, loop=name, tuning=tuning))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("row", [row for row in LAST_PLAIN_ROW.values() if row.cell in FAST_CELLS], ids=str)
-def test_initial_parameters_mix_no_types(row):
+def test_initial_parameters_mix_no_types(row, dtype):
+    """All of them have the default type, which is float64 where JAX has 64 bits."""
     _, module = parameters_module(row)
-    with jax.numpy_dtype_promotion("strict"):
-        jax.eval_shape(module.init, jax.random.key(0))
+    with jax.enable_x64(dtype == "float64"), jax.numpy_dtype_promotion("strict"):
+        found = jax.eval_shape(module.init, jax.random.key(0))
+    assert {str(leaf.dtype) for leaf in jax.tree.leaves(found)} == {dtype}

@@ -1,14 +1,15 @@
 """Hyperparameters, by value, of presets that claim published rows on low-rank, highway and lattice networks.
 
-Values of `PINNED` are from the texts and from the authors' code, and not from the presets. `CHOICES` has what no source prints, and this
-project chose.
+Values of `PINNED` are from the texts and from the authors' code, and not from the presets. `CHOICES` has what no source prints, and in
+what this project departs from a source.
 """
 
 LRD, LR, DENSE = "low_rank_plus_diagonal", "low_rank", "dense"
 NO_DROPOUT = {f"model.{name}": 0.0 for name in ("word_dropout", "input_dropout", "state_dropout", "output_dropout")}
 
-# Miceli Barone 2018, section 3.1 and lowrank-gru RNN_memory.py: n = 128, d = 50, learning rate 1e-3, batches of 20, carry bias 4, norm
-# clipping at 1 with recovery, 100,000 and 10,000 sequences, evaluation every 500, a trainable initial state, Glorot's start.
+# Miceli Barone 2018, section 3.1: n = 128, d = 50, learning rate 1e-3, batches of 20, carry bias 4, 100,000 and 10,000 sequences, and the
+# updates within which the loss falls below 1e-3. Section 3.5.1: norm clipping at 1 with recovery, epsilon 1e-8. lowrank-gru, models.py and
+# RNN_memory.py: a trainable initial state, Glorot's start, evaluation every 500. Its log of variable length: every batch is drawn anew.
 COPY = {
     "model.cell": "gru",
     "model.size": 128,
@@ -25,7 +26,6 @@ COPY = {
     "train.batch_size": 20,
     "train.order": "reshuffle",
     "train.evaluate_every": 500,
-    "train.stop_below": 1e-3,
     "data.train_size": 100_000,
     "data.test_size": 10_000,
 }
@@ -34,16 +34,20 @@ TASKS = {
     "-variable-length": ("paper-variable-length", {"data.variant": "variable_length", "data.lag": 100, "train.updates": 30_000}),
     "-variable-lag": ("paper-variable-lag", {"data.variant": "variable_lag", "data.lag": 100, "train.updates": 38_000}),
 }
+# Section 3.5.1. The text does not say that norm clipping stays, and prints no number of updates: those of the other networks are taken.
 NORMALIZED = {"model.weight_norm": True, "optim.recipe": "weight_norm"}
+# Section 3.1: 721 units, and perfect accuracy in training within 2,000 updates at the fixed lag. It prints no other number of updates.
+# lowrank-gru, models.py and RNN_memory.py: no Fourier transforms, no clipping, Glorot's start of the input matrices and of the readout.
 UNITARY = {
     "model.cell": "unitary_without_fourier",
     "model.size": 721,
+    "model.initialization": "glorot",
     "model.trainable_initial_state": True,
     "optim.recipe": "copy_memory_unitary",
 }
 OF_GRUS = {name for name in COPY if name.startswith("model.")}
 WITHOUT_GRU = {name: value for name, value in COPY.items() if name not in OF_GRUS}
-OVERFITS = {"train.updates": 2_000, "train.stop_below": None}
+OVERFITS = {"train.updates": 2_000}
 
 PINNED = {("copy_memory", preset): COPY | task for preset, task in TASKS.values()}
 PINNED |= {("copy_memory", f"weight-norm{ending}"): COPY | task | NORMALIZED for ending, (_, task) in TASKS.items()}
@@ -51,7 +55,8 @@ PINNED |= {
     ("copy_memory", f"unitary{ending}"): WITHOUT_GRU | task | UNITARY | ({} if ending else OVERFITS) for ending, (_, task) in TASKS.items()
 }
 
-# Section 3.2 and RNN_adding.py: T = 750, n = 128, d = 24, carry bias 4, component clipping at 1, no epsilon, 14,500 updates.
+# Section 3.2: T = 750, n = 128, d = 24, carry bias 4, component clipping at 1, 14,500 updates, one mark "in each half of the sequence"
+# (RNN_adding.py marks any two steps of test sequences). RNN_adding.py: no epsilon, evaluation every 500.
 PINNED["adding", "paper"] = {
     **{name: COPY[name] for name in sorted(OF_GRUS) if name != "model.rank"},
     "model.rank": 24,
@@ -59,9 +64,9 @@ PINNED["adding", "paper"] = {
     "rate": 1e-3,
     "train.batch_size": 20,
     "train.updates": 14_500,
-    "train.order": "reshuffle",
     "train.evaluate_every": 500,
     "data.length": 750,
+    "data.test_markers": "halves",
     "data.train_size": 100_000,
     "data.test_size": 10_000,
 }
@@ -69,7 +74,8 @@ PINNED["adding", "paper"] = {
 # Not the paper's: the same network with recovery from NaN (lrpt/optim/recipes.py), for the row that compares the two.
 PINNED["adding", "paper-recovery"] = PINNED["adding", "paper"] | {"optim.recipe": "adding_recovery"}
 
-# Section 3.3 and RNN_mnist.py: carry bias 5, learning rate 5e-4, batches of 20 in one order, evaluation every 300.
+# Section 3.3: carry bias 5, learning rate 5e-4, batches of 20. Section 3.5.1: component clipping at 1 of all gradients, while RNN_mnist.py
+# leaves out the first seven tensors. RNN_mnist.py: one order, evaluation every 300. The log of the LR-GRU 128/24 has 325,801 updates.
 PINNED["permuted_mnist", "paper"] = {
     **{name: COPY[name] for name in sorted(OF_GRUS)},
     "model.rank": 24,
@@ -84,8 +90,9 @@ PINNED["permuted_mnist", "paper"] = {
     "data.permuted": True,
 }
 
-# Section 3.4 and dl4mt-lm: Adam 1e-3, norm clipping at 1, batches of 32, validation every 5,000 updates, patience of ten, states fixed at
-# zero, no carry bias; dropout of symbols 0.1 (with biases), states 0.5, outputs 0.5.
+# Table 2 and section 3.5.1: sizes, Adam 1e-3, no embeddings. Defaults of dl4mt-lm: norm clipping at 1, batches of 32, validation every
+# 5,000 updates, an end at the eleventh validation in a row without improvement, at most 500 characters, states fixed at zero, no carry
+# bias; dropout of symbols 0.1 (with biases), states 0.5, outputs 0.5, and its masks of states (one for both gates of a dense GRU).
 GRU_LM = {
     "model.cell": "gru_reset_after",
     "model.carry_bias": 0.0,
@@ -99,7 +106,6 @@ GRU_LM = {
     "train.evaluate_every": 5_000,
     "train.evaluation_batch": 128,
     "train.patience": 11,
-    "train.updates": 200_000,
     "data.source": "ptb",
     "data.tokens": "gru",
     "data.reading": "sentences",
@@ -138,7 +144,8 @@ def _gru_lm(preset, size, rank, tied, dropout):
 
 PINNED |= {("char_lm", preset): _gru_lm(preset, *row) for preset, row in TABLE_2.items()}
 
-# Section 3.5.2 and lowrank-lstm: Adam 2e-4, 20 streams of 35 steps, a summed loss, uniform within 0.04, dropout 0.3, 0.3, 0.5, 55 epochs.
+# Section 3.5.2: Adam 2e-4, no embeddings. lowrank-lstm (the scripts `noclip`): 20 streams of 35 steps, a summed loss, weight decay of 1e-7,
+# uniform within 0.04, dropout 0.3, 0.3, 0.5.
 LSTM_LM = {
     "model.cell": "lstm",
     "model.carry_bias": 0.0,
@@ -155,8 +162,6 @@ LSTM_LM = {
     "optim.summed_steps": 35,
     "train.batch_size": 20,
     "train.order": "stream",
-    "train.updates": 55 * 7_000,
-    "train.evaluate_every": 7_000,
     "train.patience": None,
     "data.source": "ptb",
     "data.tokens": "lstm",
@@ -167,8 +172,9 @@ LSTM_LM = {
 PINNED["char_lm", "lstm-1000-dropout"] = LSTM_LM | {"model.size": 1000, "model.parametrization": DENSE}
 PINNED["char_lm", "lrd-lstm-1740-300-dropout"] = LSTM_LM | {"model.size": 1740, "model.rank": 300, "model.parametrization": LRD}
 
-# arXiv 1603.03116, appendix A.1 and lowrank-highwaynetwork: five layers, n = 1024, d = 256, Adam 3e-3, batches of 100, halving after three
-# epochs of 500 updates at most 14 times, transform bias -1, dropout 0.2, 0.3 and 0.5, L2 of 1e-3 on the readout.
+# arXiv 1603.03116, appendix A.1: five layers, n = 1024, d = 256, Adam 3e-3, batches of 100, halving after three epochs, transform bias -1,
+# L2 of 1e-3 on the readout, a sum over classes. lowrank-highwaynetwork: epochs of 500 updates, at most 14 halvings, dropout 0.2, 0.3 and
+# 0.5.
 HIGHWAY = {
     "model.size": 1024,
     "model.depth": 5,
@@ -225,6 +231,7 @@ WORDS = {
     "data.source": "ptb",
     "data.steps": 35,
 }
+# The authors' README. The text has the first and the last width.
 WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
 
 
@@ -270,7 +277,9 @@ PINNED["word_lm", "variational-lstm"] = VARIATIONAL_LSTM | {"model.tie_embedding
 PINNED["word_lm", "variational-lstm-tied"] = VARIATIONAL_LSTM | {"model.tie_embedding": True}
 
 # rhn_train.py, enwik8_sota and text8_sota: 128 streams of 50, SGD 0.2 over 1.03 from the sixth epoch on, dropout 0.10, 0.40, 0.10, 0.40,
-# transform bias -4, embeddings as wide as there are symbols.
+# transform bias -4, embeddings as wide as there are symbols. These are settings of depth 10 and 1500 units, which smaller networks keep
+# here. Earlier versions of the code have other ones: windows of 100 for text8-10x1000 (commit 4a78c20); for enwik8-5x1500, batches
+# of 100, a divisor of 1.04, dropout 0.10, 0.30, 0.05, 0.30 and embeddings as wide as the state (commit 2d6e545).
 WIKI = WORDS | {
     "model.carry_bias": 4.0,
     "model.word_dropout": 0.10,
@@ -300,7 +309,7 @@ PINNED |= {
     for preset, (text, depth, size) in WIKI_ROWS.items()
 }
 # torch_rhn_enwik8.lua, first release: batches of 100, dropout 0.10 by position, 0.30, 0.05, 0.30, over 1.04 after epoch 6 (max_epoch 5), a
-# decoupled decay, embeddings of 1500.
+# decoupled decay, embeddings of 1500, 1,000 epochs. It biases the first layer only, and the preset all.
 PINNED["wiki", "torch-5x1500"] = WIKI | {
     "data.source": "enwik8",
     "model.depth": 5,
@@ -315,13 +324,13 @@ PINNED["wiki", "torch-5x1500"] = WIKI | {
     "optim.decay_after": 5,
     "optim.weight_decay_form": "decoupled",
     "train.batch_size": 100,
-    "train.updates": 1_000 * 90_000_000 // (100 * 50),
+    "train.updates": 1_000 * (90_000_000 // (100 * 50)),
     "train.evaluate_every": 90_000_000 // (100 * 50),
     "train.evaluation_batch": 100,
 }
 
-# Zilly et al., section 5.1, name depths 1, 2, 4 and 6, 'SGD-based optimization', and equal sizes of all architectures, which grow with
-# depth. The rest is below, among the choices of this project.
+# Zilly et al., section 5.1, name depths 1, 2, 4 and 6, and equal sizes of all architectures, which grow with depth. The rest is below,
+# among the choices of this project.
 JSB_WIDTHS = {"rhn": (215, 242, 257, 263), "dt-rnn": (309, 345, 365, 372), "dts-rnn": (309, 288, 280, 278)}
 JSB_CELLS = {
     "paper" if (cell, depth) == ("rhn", 6) else f"{cell}-{depth}": (cell.replace("-", "_"), depth, width)
@@ -333,8 +342,9 @@ PINNED |= {
     for preset, (cell, depth, _) in JSB_CELLS.items()
 }
 
-# Ahuja and Morency, section 4: 250 streams of 50, Adam 1e-3, times 0.9 an epoch, no dropout, no clipping; RHNs of depth 5. The start and
-# the text are those of chahuja/lru: uniform in +-1/sqrt(n) with standard normal embeddings, every character, exact split points.
+# Ahuja and Morency, section 4: 250 streams of 50, Adam 1e-3 (its "beta1 = 0.1 and beta2 = 0.001" are 1 minus the usual 0.9 and 0.999),
+# times 0.9 an epoch, no dropout, losses of both splits at every epoch; RHNs of depth 5. The start and the text are those of chahuja/lru:
+# uniform in +-1/sqrt(n) with standard normal embeddings (the text says Glorot), no clipping, every character, exact split points.
 LATTICE = {
     "model.parametrization": DENSE,
     "model.initialization": "lru",
@@ -350,7 +360,6 @@ LATTICE = {
     "train.batch_size": 250,
     "train.evaluation_batch": 250,
     "train.order": "stream",
-    "train.patience": 3,
     "train.test_each": True,
     "data.steps": 50,
     "data.reading": "stream",
@@ -359,7 +368,8 @@ LATTICE = {
     "data.cuts": "exact",
     "data.text_share": None,
 }
-# Widths that come closest to 10 M and 24 M parameters in chahuja/lru: of two layers, of four, and of RHNs of depth 5 with one and two.
+# Cell, and widths at which two layers come closest to 10 M and 24 M parameters in chahuja/lru, and four layers; RHNs have one layer. No
+# source gives widths.
 LATTICE_WIDTHS = {
     "lru": ("lru", 643, 998, 455, 706),
     "rg-lru": ("lru_rg", 704, 1093, 498, 773),
@@ -369,7 +379,7 @@ LATTICE_WIDTHS = {
     "grid-lstm": ("grid_lstm", 557, 864, 394, 611),
     "rhn": ("rhn", 908, 1410),
 }
-# The same of two layers for the symbols of the other texts, with one for unknown symbols.
+# The same of two layers, for the 85, 206 and 28 symbols of other texts, of which one stands for unknown symbols. The treebank has 51.
 OTHER_WIDTHS = {
     "warpeace": {"lru": (642, 996), "rg-lru": (703, 1091), "ps-lru": (785, 1219), "gru": (905, 1407), "lstm": (785, 1219)}
     | {"grid-lstm": (556, 863), "rhn": (905, 1407)},
@@ -378,8 +388,14 @@ OTHER_WIDTHS = {
     "text8": {"lru": (644, 999), "rg-lru": (705, 1094), "ps-lru": (789, 1223), "gru": (910, 1411), "lstm": (788, 1222)}
     | {"grid-lstm": (558, 865), "rhn": (910, 1411)},
 }
+# Updates of 250 streams of 50 that read 90 percent of a text once: of 5,951,345 characters, about 3.26 million, and twice 100 million.
 EPOCHS = {"ptb": 428, "warpeace": 234, "enwik8": 7_200, "text8": 7_200}
-SOURCES = {"ptb": "ptb_joined", "warpeace": "python", "enwik8": "enwik8", "text8": "text8"}
+SOURCES = {
+    "ptb": {"data.source": "ptb_joined"},
+    "warpeace": {"data.file": "warpeace_input.txt"},
+    "enwik8": {"data.source": "enwik8"},
+    "text8": {"data.source": "text8"},
+}
 SHORT = {"lru-10m": "paper", "lru-10m-enwik8": "enwik8", "lru-10m-text8": "text8"}
 
 
@@ -391,9 +407,8 @@ def _lattice(name, text, width, layers=2):
         "model.embedding": width,
         "model.depth": 5 if name == "rhn" else 1,
         "model.layers": 1 if name == "rhn" else layers,
-        "train.updates": 100 * epoch,
         "train.evaluate_every": epoch,
-        "data.source": SOURCES[text],
+        **SOURCES[text],
     }
 
 
@@ -421,23 +436,47 @@ PINNED |= {
     for budget, width in (("10m", 643), ("24m", 997))
 }
 PINNED |= {
-    ("lattice", f"grid-lstm-tied-{budget}"): _lattice("grid-lstm", "ptb", width) | {"model.shared_layers": True}
+    ("lattice", f"grid-lstm-tied-{budget}{end}"): _lattice("grid-lstm", "ptb", width, layers) | {"model.shared_layers": True}
     for budget, width in (("10m", 787), ("24m", 1221))
+    for end, layers in (("", 2), ("-4-layers", 4))
 }
 
-# Choices of this project. No source prints these values. They decide results as much as published ones do.
+# Choices of this project, which decide results as much as published values do. A comment says where a source has another value.
 
 CHOICES = {}
 
-# Test sequences of adding have one mark in each half; RNN_adding.py marks any two steps of them.
-CHOICES |= {("adding", preset): {"data.test_markers": "halves"} for preset in ("paper", "paper-recovery")}
+# Copying ends once the loss is below the 1e-3 of the text. The published log of variable length goes on.
+COPYING = [preset for experiment, preset in PINNED if experiment == "copy_memory"]
+CHOICES |= {("copy_memory", preset): {"train.stop_below": None if preset == "unitary" else 1e-3} for preset in COPYING}
 
-# Sentences of Table 2 are drawn in another order in each epoch; dl4mt-lm reads them in that of the file.
-CHOICES |= {("char_lm", preset): {"train.order": "epochs"} for preset in TABLE_2}
+# Batches of adding are drawn anew in each update, as in copying. No source says which order the published runs had.
+CHOICES |= {("adding", preset): {"train.order": "reshuffle"} for preset in ("paper", "paper-recovery")}
 
-# Appendix A.1 prints no number of updates: the published logs end after 68 and 55 epochs of 500 updates. The order of images in
-# lowrank-highwaynetwork seems to be that of the file.
-CHOICES |= {("highway_mnist", preset): {"train.updates": 70 * 500, "train.order": "epochs"} for preset in ("paper", "lrd")}
+# Sentences of Table 2 are drawn in another order in each epoch; dl4mt-lm reads them in that of the file, for at most 5,000 epochs.
+CHOICES |= {("char_lm", preset): {"train.order": "epochs", "train.updates": 200_000} for preset in TABLE_2}
+
+# lowrank-lstm trains for 55 epochs of 6,910 updates, and validates after each.
+OF_LSTMS = {"train.updates": 385_000, "train.evaluate_every": 7_000}
+CHOICES |= {("char_lm", preset): OF_LSTMS for preset in ("lstm-1000-dropout", "lrd-lstm-1740-300-dropout")}
+
+# Appendix A.1 prints no number of updates: the published logs end after 68 and 55 epochs of 500 updates. lowrank-highwaynetwork seems to
+# read images in the order of the file. It also returns to the best parameters when it halves the learning rate, and drops the same units
+# for both gates. The text says neither.
+OF_HIGHWAYS = {
+    "train.updates": 70 * 500,
+    "train.order": "epochs",
+    "optim.return_to_best": False,
+    "model.dropout.shared_masks": False,
+}
+CHOICES |= {("highway_mnist", preset): OF_HIGHWAYS for preset in ("paper", "lrd")}
+
+# Lattices train for at most 100 epochs, where a whisker of Figure 6 ends, and end after three without improvement. chahuja/lru ends after
+# three that improve by less than 0.0001.
+CHOICES |= {
+    ("lattice", preset): {"train.updates": 100 * pinned["train.evaluate_every"], "train.patience": 3}
+    for (experiment, preset), pinned in PINNED.items()
+    if experiment == "lattice"
+}
 
 # Chorales, whose supplement was not read: budgets of 0.15, 0.3, 0.6 and 0.9 million parameters, at most 1,000 epochs (of 7 updates), an end
 # after 100 without improvement.

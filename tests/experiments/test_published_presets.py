@@ -1,9 +1,11 @@
 """Every preset that a published row or a verdict rests on has its hyperparameters, by value.
 
-`PINNED` has published values, `CHOICES` what no source prints and this project chose, `STAND_INS` the presets that are smaller than
-published, and `STUDIES` the options of studies. `OFF` has what no preset does unless one of these says so.
+`PINNED` has published values, `CHOICES` those that this project chose, `STAND_INS` the presets that are smaller than
+published, `STUDIES` the options of studies, and `CHANGES` what commands of claims change in either. `OFF` has what no preset does unless
+one of these says so.
 """
 
+import pinned_commands
 import pinned_papers
 import pinned_stand_ins
 import pinned_variable_computation
@@ -28,7 +30,7 @@ from experiments import (
 from experiments.jsb import command as jsb
 from experiments.lattice import command as lattice
 from experiments.lattice import studies as lattice_studies
-from experiments.report.claims.matching import setting, settings
+from experiments.report.claims.matching import configuration, setting, settings
 from experiments.report.claims.planning import needs
 from experiments.report.writing import PAPERS
 from lrpt.cli.subcommands import options_of
@@ -73,6 +75,7 @@ OFF = {
     "train.patience": None,
     "train.test_each": False,
     "train.start": None,
+    "data.file": None,
     "data.text_share": None,
     "data.train_share": None,
     "data.valid_size": None,
@@ -130,26 +133,32 @@ def test_a_preset_has_the_published_hyperparameters_and_the_choices_of_this_proj
     assert {name: value(config, name) for name in pinned} == nearly(pinned)
 
 
-PLACES = {"data.dir", "data.file", "train.checkpoint_minutes", "train.updates_per_call"}
+PLACES = {"data.dir", "train.checkpoint_minutes", "train.updates_per_call"}
 """Settings that decide where and how fast a run trains, and not what it finds; those of `model.loop` also do not."""
-UNREAD = {"model.initial.kind": {("copy_memory", f"unitary{end}") for end in ("", "-variable-length", "-variable-lag")}}
-"""Setting -> presets that do not read it, beside settings that say so themselves: unitary cells have a start of their own."""
 
 
 def deciding(experiment, preset):
     """The settings of a preset that decide its result. Batches of evaluation do so in streams only, whose number they are."""
     config = config_of(experiment, preset)
     unused = {f"{group}.{name}" for group in ("model", "optim", "train", "data") for name in unused_settings(getattr(config, group))}
-    unread = {name for name, presets in UNREAD.items() if (experiment, preset) in presets}
     batches = {"train.evaluation_batch"} if config.train.order != "stream" else set()
     names = {name for name in settings(config) if not name.startswith("model.loop.")} - {"optim.learning_rate"} | {"rate"}
-    return names - unused - unread - batches - PLACES
+    return names - unused - batches - PLACES
 
 
 @every_preset
 def test_whatever_decides_a_result_is_pinned(experiment, preset):
     """Nobody can change a learning rate, dropout, bias, schedule, batch or window of these presets without a test that fails."""
     assert deciding(experiment, preset) - expected(experiment, preset).keys() == set()
+
+
+def commands(paper):
+    """Every command that a claim or a learning curve of a paper rests on: experiment and flags.
+
+    Claims are rows and relations, of which all versions count. Texts of results are made from claims, and train nothing more.
+    """
+    found = {(run.experiment, run.flags) for need in needs([paper], scale="all") for run in need.runs}
+    return found | {(network.experiment.name, network.flags) for study in paper.studies for network in study.networks}
 
 
 def start_of(experiment, flags):
@@ -159,12 +168,29 @@ def start_of(experiment, flags):
     return (experiment, preset) if words[0].startswith("--") else (experiment, words[0], preset)
 
 
+def changes_of(experiment, flags):
+    """What a command changes in the preset from which it starts, or in the options of its study, without the places of files."""
+    start, words = start_of(experiment, flags), flags.split()
+    if words[0] == "--preset" and len(words) == 2:
+        return {}
+    if start in STUDIES:
+        found, usual = (flatten(to_json(options)) for options in (study_of(*start[:2], "", *words[1:])[1], study_of(*start)[1]))
+    else:
+        found, usual = settings(configuration(EXPERIMENTS[experiment], flags)), settings(config_of(*start))
+    return {name: v for name, v in found.items() if v != usual[name] and name not in pinned_stand_ins.UNDECIDING}
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_commands_of_claims_change_what_is_pinned_and_nothing_else(paper):
+    found = [(start_of(*command), changes) for command in commands(paper) if (changes := changes_of(*command))]
+    pinned = [(start, by_full_name(one)) for start, changes in pinned_commands.CHANGES[paper.name].items() for one in changes]
+    in_order = lambda of_starts: sorted(of_starts, key=lambda one: (one[0], str(sorted(one[1].items()))))  # noqa: E731
+    assert in_order(found) == in_order(pinned)
+
+
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_every_preset_that_a_claim_or_a_learning_curve_rests_on_is_pinned(paper):
-    """Claims are rows and relations, of which all versions count. Texts of results are made from claims, and train nothing more."""
-    runs = [(run.experiment, run.flags) for need in needs([paper], scale="all") for run in need.runs]
-    runs += [(network.experiment.name, network.flags) for study in paper.studies for network in study.networks]
-    starts = {start_of(*run) for run in runs}
+    starts = {start_of(*command) for command in commands(paper)}
     assert starts
     assert starts - PINNED.keys() - STAND_INS.keys() - STUDIES.keys() == set()
 
@@ -208,6 +234,7 @@ def test_runs_of_the_swarm_are_else_as_the_preset_for_chorales():
 
 CLIPPING = {
     "copy_memory": "norm clipping at 1 with NaN recovery, RMSProp",
+    "copy_memory_dense": "component clipping at 1, RMSProp (",
     "copy_memory_unitary": "RMSProp without clipping",
     "weight_norm": "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10",
     "weight_norm_recovery": "weight_norm with the NaN recovery of copy_memory",
@@ -226,3 +253,10 @@ CLIPPING = {
 def test_pinned_recipes_clip_as_their_names_say(recipe):
     """What they do is checked in tests of the recipes; that the name still means it, here."""
     assert RECIPES[recipe].description.startswith(CLIPPING[recipe])
+
+
+def test_every_recipe_of_a_preset_or_a_command_is_pinned():
+    recipes = {config_of(*preset).optim.recipe for preset in [*PINNED, *STAND_INS]}
+    changes = [one for starts in pinned_commands.CHANGES.values() for changed in starts.values() for one in changed]
+    recipes |= {one["optim.recipe"] for one in changes if "optim.recipe" in one}
+    assert recipes == CLIPPING.keys()

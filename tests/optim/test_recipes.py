@@ -157,6 +157,21 @@ def test_the_weight_decay_of_char_lstm_is_the_gradient_where_there_is_no_other()
     np.testing.assert_allclose(change["w"], -2e-4 * g / (np.abs(g) + 1e-8), rtol=1e-4)
 
 
+@pytest.mark.parametrize("recipe", ["adam", "char_lm", "char_lstm"])
+def test_adam_has_its_published_constants(recipe):
+    """Kingma and Ba 2015, algorithm 1, in float64. The paper on lattices prints 1 - beta1 and 1 - beta2 instead."""
+    rng = np.random.default_rng(0)
+    optimizer, rate, params = OptimConfig(recipe).build(), RECIPES[recipe].learning_rate, {"w": jnp.zeros(4)}
+    state, theta, m, v = optimizer.init(params), np.zeros(4), np.zeros(4), np.zeros(4)
+    for t in range(1, 6):
+        g = 0.1 * rng.standard_normal(4)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        theta -= rate * m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        change, state = optimizer.update({"w": jnp.asarray(g, jnp.float32)}, state, params)
+        params = optax.apply_updates(params, change)
+    np.testing.assert_allclose(params["w"], theta, rtol=1e-4)
+
+
 def test_where_adams_constant_stands_matters_for_small_gradients():
     """dl4mt-lm, small_lm.py, `adam`: lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + 1e-8), in float64."""
     rng = np.random.default_rng(0)
