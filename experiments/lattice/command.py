@@ -21,8 +21,9 @@ unproven, because the authors' file is unknown. Other tasks here strip blanks, f
 (`--data.blanks stripped --data.line-ends folded --data.cuts lines`). The removed symbols are nearly free to predict, so that a published
 0.965 is about 0.981 in those units.
 
-As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 after each epoch, an evaluation of validation and test split after each
-epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping. Presets have neither.
+As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 (after each epoch here; the paper names no period), an evaluation of
+validation and test split after each epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention
+clipping. Presets have neither.
 Initial states are zero. Parameters start as in the code (`lru`), whose runs were published; the paper says Glorot (`--model.initialization
 glorot`).
 

@@ -46,7 +46,8 @@ def rhn(
 
     s_0 is the state before the step, y = s_L the state after it. Each layer has one bias for each gate, as in the paper and the authors'
     TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias. The
-    authors use a carry bias of 2 on the Penn Treebank, and 4 on enwik8 and text8. If matrices are tied, the gates of one layer share a
+    authors' TensorFlow code has a carry bias of 2 on the Penn Treebank, and 4 on enwik8 and text8; the paper's main text has none there for
+    the Penn Treebank. If matrices are tied, the gates of one layer share a
     projection R. Each layer has its own, since it sees another state.
 
     Args:

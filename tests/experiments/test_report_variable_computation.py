@@ -110,7 +110,7 @@ def test_networks_of_the_published_size_stand_before_small_ones(tmp_path):
             tmp_path, computing.CHARS, f"--preset {flags}", seed, {62_700: bits}, "bits_per_character", test, name=f"{flags[:9]}-{bits}"
         )
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0]
-    assert "Here VCRNN-1024 is 0.025 bits per character behind interpolated RNNs of as many operations (one seed)" in said.text
+    assert "Here, VCRNN-1024 is 0.025 bits per character behind interpolated RNNs of as many operations (one seed)" in said.text
     assert "smaller scale" not in said.text
     assert "VCRNN-1024 has 1.505 ± 0.007 (2 seeds) in bits per character" in said.whole
     assert (

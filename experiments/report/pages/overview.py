@@ -102,9 +102,10 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 - A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
 - If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
   baseline contradicts the paper.
-- RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step. For a cell that learns its schedule, it agrees
-  within a tenth on both sides. RNN-d of a cell that updates its whole state at every step has no verdict, because it
-  follows from the width. RNN-d has no verdict either if the paper does not print the target of m, or if we chose the target to match RNN-d.
+- RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step, as the paper counts them. For a cell that
+  learns its schedule, it agrees within a tenth on both sides. RNN-d of a cell that updates its whole state at every step has no verdict,
+  because it follows from the width. RNN-d has no verdict either if the paper does not print the target of m, or if we chose the target to
+  match RNN-d.
 - m is the share of the state that a step updates. Means of m on groups of symbols agree within 0.1.
 - Epochs until the best one agree for the LRU family, which the paper calls fast, if they are no more than published. For other models they
   agree if they differ by a quarter at most.
@@ -120,7 +121,8 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
 - If a network, its data or its training is smaller than published, its values are *not judged*. A run of the published size with a recipe
-  of this project agrees, disagrees or is undecided.
+  of this project agrees, disagrees or is undecided. If its target of m is a guess, its score is not judged either, because it depends on
+  the target.
 
 ## Orderings
 

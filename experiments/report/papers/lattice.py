@@ -50,13 +50,13 @@ from experiments.report.papers.lattice_table import (
     above_others,
     claimed,
     decrease,
-    differs_more,
     early,
     falls,
     holds,
     holds_early,
     holds_on,
-    lstm_is_worst,
+    of_lstm,
+    of_spreads,
     rises,
     rises_in_figure,
     spread,
@@ -173,7 +173,7 @@ def _ahead(model: str) -> Relation:
 
 
 def _early(figure: str, text: str, better: str, worse: str) -> Relation:
-    almost = " ('almost always' in the text)" if figure == "Figure 3" else ""
+    almost = f" ('{'almost always' if figure == 'Figure 3' else 'it seems'}' in the text)"
     where, sentence = f"{figure}, {text}", f"{better} < {worse}: lower test loss after one epoch ({text}){almost}"
     published = Versus(NETWORKS[better, text, "10M"], NETWORKS[worse, text, "10M"], GUESSED)
     return Relation(where, sentence, ONE_EPOCH, (published, *_contests_in_studies(text, better, worse)))
@@ -237,8 +237,8 @@ OF_SHARES = (
     *(_falling(text, model) for text in ("PTB", "text8") for model in FIGURE_5[text] if falls(text, model)),
     *(_harder(model) for model in FIGURE_5["text8"]),
     _wider(SHARES[0], SHARES[-1]),
-    *(_wider(*step) for step in pairwise(SHARES) if differs_more(*step)),
-    *(_worst(share) for share in PARTS if lstm_is_worst(share)),
+    *(_wider(*step) for step in pairwise(SHARES) if of_spreads(*step) > 0),
+    *(_worst(share) for share in PARTS if of_lstm(share) > 0),
     *(_alike(share) for share in PARTS),
 )
 """What section 5 says of growing shares of the data, beside the orderings of two models."""

@@ -236,7 +236,9 @@ _TEXT_RELATIONS = (
     _text("without dropout a narrower state of half the rank is better (1000/64, 3298/128; table only)", "paper", "lrd-3298-128"),
     _text("dropout helps the full GRU (table only)", "gru-1000-dropout", "gru-1000"),
     _text("dropout helps the LRD-GRU 3298/128 (table only)", "lrd-3298-128-dropout", "lrd-3298-128"),
-    Relation(SECTION_34, "published models of other authors have lower perplexities", None, note=QUOTED),
+    Relation(
+        SECTION_34, "published models of other authors, which 'may not be directly comparable', have lower perplexities", None, note=QUOTED
+    ),
     _text("the LRD-LSTM is better than the LSTM", "lrd-lstm-1740-300-dropout", "lstm-1000-dropout", contest=STREAM),
     Relation(
         SECTION_34,
@@ -267,12 +269,17 @@ def _highway(network: Network, test: float, valid_error: float, *others: Quantit
 _HIGHWAY_ROWS = (
     _highway(HIGHWAY_LR, 98.83, 1.26, _near(TANG, 2)),
     _highway(HIGHWAY_LRD, 98.64, 1.27),
-    Row(APPENDIX, "support vector machine (Tang)", (Quantity("test accuracy", lambda run: None, "{}", f"{TANG}%"),), note=QUOTED),
+    Row(
+        APPENDIX,
+        "Tang (2013), unsupervised dimensionality reduction",
+        (Quantity("test accuracy", lambda run: None, "{}", f"{TANG}%"),),
+        note=QUOTED,
+    ),
 )
 _HIGHWAY_RELATIONS = (
     Relation(
         APPENDIX,
-        "the diagonal does not help on MNIST: LR-Highway >= LRD-Highway",
+        "the diagonal does not seem to help on MNIST: LR-Highway >= LRD-Highway",
         Final("test accuracy", "accuracy", "{:.2%}", higher=True),
         (Versus(HIGHWAY_LR, HIGHWAY_LRD),),
         strict=False,
@@ -286,6 +293,12 @@ _GENERAL = (
         "compact parametrizations are less susceptible to overfitting",
         None,
         note="no experiment of the paper measures it",
+    ),
+    Relation(
+        "Abstracts of both texts",
+        "compact parametrizations reduce 'data complexity and memory requirements' and preserve the memory capacity",
+        None,
+        note="no experiment of the paper measures the data that are needed",
     ),
     Relation(
         "Section 3.0.4 of arXiv 1603.03116",

@@ -245,8 +245,8 @@ RELATIONS = (
         for name, other in (("full GRU", GRU), ("LRD-GRU", LRD))
     ),
     *(
-        Relation(COPYING, f"LRD >= LR ({text})", FASTER, (Versus(of[LRD], of[LR]),), strict=False)
-        for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
+        Relation(COPYING, f"LRD >= LR ({text}{where})", FASTER, (Versus(of[LRD], of[LR]),), strict=False)
+        for text, where, of in ((LENGTH, "; not in the paper", OF_LENGTH), (LAG, "; not in the paper", OF_LAG), (FIXED, "", OF_FIXED))
     ),
     Relation(
         COPYING,

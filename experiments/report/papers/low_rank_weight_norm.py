@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.paper import Takeaway
@@ -30,16 +32,20 @@ TASKS = "variable length", "variable lag", "fixed lag"
 """The three tasks of copying, as the settings of rows begin."""
 FIXED_LAG = TASKS[2]
 
+Outcomes = tuple[Sequence[bool], ...]
+"""for each run with weight normalization, and for each run without it, whether something happened"""
+
 
 def on_weight_norm(judged: Judged) -> Takeaway:
     """Return what weight normalization changes."""
     faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in TASKS}
     return Takeaway(
         f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster "
-        f"training on {len(faster)} tasks: {counted(list(faster.values()), SAID)}{_slower(list(faster.values()))}.{_endings(judged)}"
-        f"{_on_par(judged)}",
+        f"training on {len(faster)} tasks: {counted(list(faster.values()), SAID)}{_seeds(list(faster.values()))}.{_endings(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
+            _on_par(judged),
+            _without_recovery(judged),
             _with_recovery(judged),
             _parts(judged),
             _stuck(judged),
@@ -50,13 +56,30 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 
 
 def _endings(judged: Judged) -> str:
+    """Return at which learning rates fewer, or more, networks end above the memoryless predictor with weight normalization than without."""
+    published, short = _published_endings(judged), _by_rate(judged, lambda arms: arms.normalized, _above)
+    outcomes = {"at the published learning rate": published, **{f"{when} this rate": both for when, both in short.items()}}
+    run = {when: both for when, both in outcomes.items() if all(both)}
+    differ = {when: both for when, both in run.items() if np.mean(both[0]) != np.mean(both[1])}
+    if not run:
+        return ""
+    alike = in_series([when for when in run if when not in differ])
+    listed = "; ".join(filter(None, (_with_and_without(differ), f"as many {alike}" if alike else "")))
+    return f" Networks that end worse than a predictor without memory, with it and without: {listed}."
+
+
+def _published_endings(judged: Judged) -> Outcomes:
+    """Return for each network at the published learning rate on a fixed lag whether it ends above the memoryless predictor."""
+    return tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
+
+
+def _without_recovery(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
-    published = tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
-    long = _with_and_without({f"on {FIXED_LAG}{_if_recovering(judged)}": published})
+    long = _with_and_without({f"on {FIXED_LAG}{_if_recovering(judged)}": _published_endings(judged)})
     short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
     said = [long, f"on the two tasks of N = 100, after 1,500 updates, {short} the published learning rate" if short else ""]
     listed = "; ".join(filter(None, said))
-    return f" Networks that end worse than a predictor without memory, with it and without: {listed}." if listed else ""
+    return f"Networks that end worse than a predictor without memory, with weight normalization and without: {listed}" if listed else ""
 
 
 def _if_recovering(judged: Judged) -> str:
@@ -65,20 +88,17 @@ def _if_recovering(judged: Judged) -> str:
     return f" ({sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed)" if runs else ""
 
 
-def _slower(relations: Sequence[JudgedRelation]) -> str:
-    """Return on how many tasks it is slower in the mean, and how many seeds are faster; nothing if no task was run."""
-    known = [one for r in relations if (one := r.difference) is not None]
-    if not known:
-        return ""
-    slower, pairs = sum(one.mean < 0 for one in known), [pair for r in relations if r.difference is not None for pair in r.pairs]
-    return f". In the mean, training is slower on {slower}. It is faster for {agreement(pairs, ' seeds')}"
+def _seeds(relations: Sequence[JudgedRelation]) -> str:
+    """Return how many seeds are faster, over all tasks; nothing if no task was run."""
+    pairs = [pair for r in relations for pair in r.pairs]
+    return f" (faster for {agreement(pairs, ' seeds')})" if pairs else ""
 
 
 def _on_par(judged: Judged) -> str:
     """Return whether it is on par with the uRNN, as in the paper; nothing if that was not run."""
     found = judged.relation("with weight normalization the LRD-GRU is on par with the uRNN at equal updates")
     seeds = seeds_in_words([len(found.pairs)])
-    return f" On par with the uRNN on variable length, at equal updates: {direction(found)} ({seeds})." if found.pairs else ""
+    return f"On par with the uRNN on variable length, at equal updates: {direction(found)} ({seeds})" if found.pairs else ""
 
 
 def _with_recovery(judged: Judged) -> str:
@@ -146,10 +166,6 @@ def _above(runs: Sequence[Record], text: str) -> Sequence[bool]:
     """Return for each run of a task whether it ends above the memoryless predictor."""
     losses = [run.last("loss") for run in runs]
     return [loss is not None and loss > MEMORYLESS[text] for loss in losses]
-
-
-Outcomes = tuple[Sequence[bool], ...]
-"""for each run with weight normalization, and for each run without it, whether something happened"""
 
 
 def _by_rate(

@@ -340,6 +340,11 @@ RELATIONS = (
         None,
         note="kept analyses have means of m, and do not count how often a dimension is updated",
     ),
-    Relation(FIGURE_5, "morphemes are found", None, note="needs a text whose morphemes are marked"),
-    Relation(FIGURE_5, "case markers at the ends of German articles are found", None, note="needs a text with marked case endings"),
+    Relation(FIGURE_5, "m has a spike at the ends of morphemes 'in some cases'", None, note="needs a text whose morphemes are marked"),
+    Relation(
+        FIGURE_5,
+        "the network 'appears' to attend to case markers at the ends of German articles",
+        None,
+        note="needs a text with marked case endings",
+    ),
 )

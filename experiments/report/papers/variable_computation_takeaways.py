@@ -1,5 +1,6 @@
 """Takeaways about variable computation; every number is computed from the kept results."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -62,6 +63,7 @@ def _others(judged: Judged) -> Takeaway:
         f"{_smallest(judged) or at_published_size(judged, ('Table 3', 'Figure 4'), 'Table 3 and Figure 4')}",
         (
             _other_parts(judged),
+            _of_published_size(judged),
             _best_states(judged),
             *(f"{name}{found}" for name in SMALLEST if (found := _at_the_other_rate(judged, name))),
         ),
@@ -84,31 +86,34 @@ def _schedules(judged: Judged) -> Takeaway:
         )
     )
     buffered = judged.quantity("VCRNN-128, 24 buffer bits", "share of the operations")
-    ignored = judged.relation("24 buffer bits are mostly ignored")
+    ignored = [judged.relation(f"{bits} buffer bits are mostly ignored") for bits in (8, 24)]
     bars, few = judged.relation("less computation on bars"), judged.relation("bars are mostly ignored")
     fast = [r for r in judged.relations if r.relation.sentence.startswith("more computation on fast passages") and r.pairs]
     triplets = judged.relation("more computation on fast passages: triplets rather than quarter")
     boundaries, gated = (judged.relation(f"{AT_BOUNDARIES}{of} (our reading; English)") for of in ("", ", by a VCGRU too"))
     large = judged.relation(f"{AT_BOUNDARIES}, by 1,024 units (our reading; English)")
-    wide = _compared(large, "than that of other places")
+    wide = f"{_compared(large, 'than that of other places')}{_highest(judged, CHAR_NETWORKS['VCRNN-1024'])}"
     fewer, most = (judged.relation(f"with {bits} buffer bits, most of the computation") for bits in (8, 24))
     if not m.observed or not bits.observed:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
     said = {
         "m is lower on bars of melodies than on other symbols": bars,
         "m is lower on rests than on notes": judged.relation("less computation on rests"),
-        f"m of a VCRNN is highest at word boundaries (our reading{_highest(judged, SMALL_VC)})": boundaries,
-        f"m of a VCGRU is highest at word boundaries (our reading{_highest(judged, SMALL_VCGRU)})": gated,
+        f"m of a VCRNN of 256 units is highest at word boundaries (our reading{_highest(judged, SMALL_VC)})": boundaries,
+        f"m of a VCGRU of 256 units is highest at word boundaries (our reading{_highest(judged, SMALL_VCGRU)})": gated,
         "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
+        "8 buffer bits are mostly ignored": ignored[0],
         "with 24 buffer bits, most of the computation is on characters": most,
-        "24 buffer bits are mostly ignored": ignored,
+        "24 buffer bits are mostly ignored": ignored[1],
         "bars are mostly ignored": few,
     }
     claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
+    decided = {re.sub(r"; [^)]*\)", ")", claim): found for claim, found in claims.items() if found in DECIDED}
     return Takeaway(
-        f"**Schedules** {_follow(list(said.values()))} {by_finding(claims)} Of "
+        f"**Schedules** {_follow(list(said.values()))} {by_finding(decided)} {_open_ones(len(claims) - len(decided))}Of "
         f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
+            by_finding(claims),
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
             f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.{_with_falling_rate(judged)}",
             f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
@@ -132,6 +137,15 @@ def _with_falling_rate(judged: Judged) -> str:
         if values
         else ""
     )
+
+
+DECIDED = "as in the paper", "against the paper"
+"""What is said of claims that hold, and of those that do not."""
+
+
+def _open_ones(count: int) -> str:
+    """Return how many claims are undecided or rest on one seed; nothing if none."""
+    return f"Undecided or with one seed: {count}. " if count else ""
 
 
 def _follow(relations: Sequence[JudgedRelation]) -> str:
@@ -215,21 +229,26 @@ def _other_parts(judged: Judged) -> str:
 
 
 def _smallest(judged: Judged) -> str:
-    """Return what was run of Table 3 at its published size, and the results of its two smallest networks; nothing if these were not run."""
+    """Return the results of the two smallest networks of Table 3; nothing if these were not run at the published size."""
     found = {name: judged.quantity(name, "bits per bit") for name in SMALLEST}
     run = {name: bits for name, bits in found.items() if bits.observed and not bits.smaller}
     if not run:
         return ""
-    others = [network.name for network in CHAR_NETWORKS.values() if scores_in(judged, network)]
-    where = [f"{in_series(names)} on {what}" for names, what in ((others, "characters"), ([*run], "bits")) if names]
     said = [
         f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}{_open(bits)})"
         for name, bits in run.items()
     ]
-    return (
-        f"Of Table 3 and Figure 4, only {in_series(where)} {'was' if len([*others, *run]) == 1 else 'were'} run at the published size, "
-        f"with a recipe of this project. {'; '.join(said)}."
-    )
+    return f"With the better of two recipes of this project, {'; '.join(said)}."
+
+
+def _of_published_size(judged: Judged) -> str:
+    """Return which networks of Table 3 and Figure 4 were run at the published size; nothing if none was."""
+    bits = [name for name in SMALLEST if (found := judged.quantity(name, "bits per bit")).observed and not found.smaller]
+    characters = [network.name for network in CHAR_NETWORKS.values() if scores_in(judged, network)]
+    where = [f"{in_series(names)} on {what}" for names, what in ((characters, "characters"), (bits, "bits")) if names]
+    were = "was" if len([*characters, *bits]) == 1 else "were"
+    said = f"Of Table 3 and Figure 4, only {in_series(where)} {were} run at the published size, with a recipe of this project."
+    return said if where else ""
 
 
 def _open(bits: JudgedQuantity) -> str:
