@@ -190,6 +190,7 @@ def test_degrees_of_freedom_of_matrices_that_are_not_square():
     [
         (LowRank(jnp.ones((6, 4)), jnp.ones((6, 3))), 12),
         (Kronecker(jnp.ones((5, 2, 2)), jnp.ones((5, 2, 2))), 16),
+        (Kronecker(jnp.ones((5, 3, 3)), jnp.ones((5, 2, 2))), 36),
         (ToeplitzLike(jnp.ones((5, 4)), jnp.ones((5, 4))), 16),
         (Householder(jnp.ones((6, 4))), 6),
     ],

@@ -60,6 +60,7 @@ def test_all_parameters_of_a_model_begin_a_network_with_adapters():
     again = in_full(start["params"], Recurrent(new, 4), start[FROZEN])
     assert_close(again, merged(start, Recurrent(new, 4))["params"], 0, 0)
     assert_close(again, whole, atol=1e-6)
+    assert {array.dtype for array in jax.tree.leaves(whole)} == {np.dtype(np.float32)}
 
 
 def test_parameters_that_cannot_be_adapted_are_one_line():
@@ -158,7 +159,9 @@ def test_symbols_of_input_matrices_that_layers_share_are_refused():
 def test_embeddings_move_with_their_symbols():
     config = ModelConfig(size=SIZE, parametrization="dense", embedding=3)
     (_, trained), (_, initial) = drawn(config), drawn(config, symbols=4, seed=8)
+    before = jax.tree.map(np.copy, initial)
     found = with_symbols(trained["params"], initial["params"], Recurrent(config, 3), "\nuabc", "\nucx")
+    assert_close(initial, before, 0, 0)
     np.testing.assert_array_equal(found["embedding"]["table"][:3], trained["params"]["embedding"]["table"][np.array([0, 1, 4])])
     np.testing.assert_array_equal(found["embedding"]["table"][3], initial["params"]["embedding"]["table"][3])
 

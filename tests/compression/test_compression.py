@@ -85,6 +85,19 @@ def test_weighted_error_is_that_of_products_with_rows():
     np.testing.assert_allclose(relative_error(W, other, rows.T @ rows / 40), expected, rtol=1e-12)
 
 
+def test_moments_that_rounding_made_negative_weight_nothing():
+    assert relative_error(np.eye(2), np.diag([1.0, 0.0]), np.diag([1.0, -1e-12])) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_scale_of_moments_has_no_effect(scale):
+    """Neither on the fit, nor on how far they may be from symmetric ones: rounding is relative."""
+    W, C, uneven = normal(5, 5), moments_of(5), np.triu(np.full((5, 5), 1e-5), 1)
+    np.testing.assert_allclose(fit(W, 2, moments=scale * (C + uneven)).to_dense(), fit(W, 2, moments=C).to_dense(), atol=1e-3)
+    with pytest.raises(UsageError, match="moments are not symmetric"):
+        fit(W, 2, moments=scale * (C + 1e4 * uneven))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.int8])
 def test_errors_of_any_type_of_numbers_are_in_float64(dtype):
     W = (40 * normal(6, 6)).astype(dtype)
@@ -320,12 +333,15 @@ def test_networks_that_are_not_dense_are_the_same_too(row):
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
 
 
-def test_tied_input_matrices_with_weight_norm_stay_tied():
+def test_tied_input_matrices_with_weight_norm_stay_tied_unless_they_are_compressed():
     config = replace(Row("gru", "dense", weight_norm=True).config(), input_parametrization="low_rank", input_rank=2, input_tied=True)
     recurrent = Recurrent(config, INPUT_SIZE)
     params = recurrent.init(jax.random.key(0), jnp.zeros((1, 1, INPUT_SIZE)))["params"]
     found = compress(params, recurrent, rank=SIZE)
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
+    apart = compress(params, recurrent, rank=SIZE, input_rank=2)
+    assert (found.config.inputs.tied, apart.config.inputs.tied) == (True, False)
+    assert_close(dense(apart.params, assert_fits(apart, recurrent)), dense(params, recurrent), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -342,6 +358,7 @@ def test_report_says_how_near_the_stored_matrices_are(kind, tied, sizes):
     C = {name: moments_of(SIZE, seed) for seed, name in enumerate(("update", "reset", "candidate"))}
     found = compress(params, recurrent, parametrization=kind, tied=tied, input_rank=1, moments=C, **sizes)
     before, after = dense(params, recurrent), dense(found.params, assert_fits(found, recurrent))
+    assert {array.dtype for array in jax.tree.leaves(found.params)} == {np.dtype(np.float32)}
     assert [report.matrix for report in found.matrices] == [f"{role}/{gate}" for role in ("recurrent", "input") for gate in C]
     for report in found.matrices:
         role, gate = report.matrix.split("/")
@@ -414,6 +431,7 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group():
         (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
         (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
         (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
+        (Row("gru", "dense"), {"parametrization": "circulant", "tied": True}, "tied is True, and circulant knows neither"),
         (Row("gru", "dense"), {"rank": 2.5}, "rank is 2.5: expected an integer"),
         (Row("gru", "dense"), {"rank": 2, "input_rank": 1.5}, "rank is 1.5: expected an integer"),
         (Row("gru", "dense"), {"error": 0.1, "moments": still(0.0)}, "moments of 'update' are all zero.*--examples 0"),

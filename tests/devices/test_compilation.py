@@ -57,12 +57,38 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
     assert (found, said) == (0, "")
 
 
-def test_versions_that_print_errors_keep_nothing(monkeypatch, tmp_path):
+@pytest.fixture
+def options(monkeypatch, tmp_path):
+    """The options that are set in JAX, which has no cache yet."""
+    found = {}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compilation, "JAX", SimpleNamespace(jax_compilation_cache_dir=None, jax_enable_compilation_cache=True))
+    monkeypatch.setattr(jax, "config", SimpleNamespace(update=found.__setitem__))
+    return found
+
+
+def test_versions_that_print_errors_keep_nothing(options, monkeypatch, tmp_path):
     monkeypatch.setattr(compilation, "QUIET", (99, 0, 0))
     assert compilation.keep_programs() is None
+    assert not options
     assert not list(tmp_path.iterdir())
+
+
+def test_the_first_version_without_errors_keeps_the_programs_that_took_long_up_to_a_size(options, monkeypatch):
+    monkeypatch.setattr(compilation, "QUIET", jax.__version_info__)
+    assert compilation.keep_programs() == compilation.folder()
+    assert options == {
+        "jax_compilation_cache_dir": str(compilation.folder()),
+        "jax_compilation_cache_max_size": compilation.LARGEST,
+        "jax_persistent_cache_min_compile_time_secs": compilation.SECONDS,
+    }
+
+
+def test_a_folder_that_can_only_be_read_keeps_nothing(options, monkeypatch):
+    monkeypatch.setattr(compilation, "QUIET", jax.__version_info__)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    assert compilation.keep_programs() is None
+    assert not options
 
 
 def test_processors_do_not_share_programs(monkeypatch):
@@ -70,6 +96,16 @@ def test_processors_do_not_share_programs(monkeypatch):
     monkeypatch.setattr(compilation, "_processor", lambda: "flags: avx1024")
     assert compilation.folder() != here
     assert compilation.folder().parent == here.parent
+
+
+@pytest.mark.parametrize("name", ["flags", "Features"])
+def test_processors_differ_by_their_instruction_sets(name, monkeypatch):
+    """Linux calls them flags on x86 and features on ARM."""
+    found = set()
+    for sets in ("fp sse", "fp avx"):
+        monkeypatch.setattr(Path, "read_text", lambda path, sets=sets: f"processor : 0\n{name} : {sets}\n")
+        found.add(compilation.folder())
+    assert len(found) == 2
 
 
 @pytest.mark.skipif(not jax.config.jax_compilation_cache_dir, reason="no cache is set")

@@ -24,10 +24,12 @@ def test_a_process_is_bound_to_one_of_its_cores(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_kernel_needs_a_hopper_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for capability, fits in (("9.0", True), ("8.0", False)):
+    for capability, fits in (("8.0", False), ("9.0", True), ("10.0", False)):
         device = SimpleNamespace(compute_capability=capability, device_kind="a GPU")
         monkeypatch.setattr(jax, "local_devices", lambda device=device: [device])
         assert hardware.on_hopper() == fits
+        if fits:
+            hardware.check_gpu()
     with pytest.raises(
         UsageError, match=r"^model\.loop\.kind is kernel, which needs an NVIDIA GPU of compute capability 9\.0, and this is a GPU"
     ):
@@ -61,6 +63,14 @@ def test_accelerators_that_this_machine_may_use(
     assert hardware.visible_accelerators() == found
     monkeypatch.setattr(hardware, "_has_cuda", lambda: False)
     assert hardware.visible_accelerators() == []
+
+
+@pytest.mark.parametrize("installed", ["jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin"])
+def test_one_plugin_for_cuda_is_enough(installed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware.importlib.util, "find_spec", lambda name: name if name == installed else None)
+    monkeypatch.setenv("JAX_PLATFORMS", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert hardware.visible_accelerators() == (["0"] if "cuda" in installed else [])
 
 
 def test_an_accelerator_is_faster_than_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
+import numpy as np
 import pytest
 
-from experiments.benchmark import rounds
+from experiments.benchmark import rounds, worker
 from experiments.benchmark.command import Options, main
-from experiments.benchmark.contenders import CONTENDERS, equal_operations
+from experiments.benchmark.contenders import CONTENDERS, FlaxNetwork, equal_operations
 from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
 from experiments.benchmark.rounds import Process
 from experiments.benchmark.workloads import ALL, WORKLOADS, make_task, sizes
@@ -147,6 +150,56 @@ def test_times_of_stacked_models_are_those_of_one():
     timed = CONTENDERS["plain-8-models"].build(small)
     timed.train()
     assert (timed.updates, timed.forward) == (8, None)
+
+
+def test_a_time_is_that_of_one_of_the_updates_of_a_call(monkeypatch):
+    monkeypatch.setattr(worker, "WINDOW", 0)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=iter([1.0, 9.0, 9.0]).__next__))
+    assert worker.timed(lambda: None, 8)["ms"] == 1000
+
+
+@pytest.mark.parametrize("name", ["adding", "lstm"])
+def test_the_last_output_of_flax_is_that_of_the_last_step(name):
+    small = replace(WORKLOADS[name], steps=3, batch=2)
+    xs, key = np.ones((2, 3, small.input_size), np.float32), jax.random.key(0)
+    last, every = (FlaxNetwork(replace(small, reads=reads)).init_with_output(key, xs)[0] for reads in ("last", "all"))
+    np.testing.assert_allclose(last, every[:, -1], atol=1e-6)
+
+
+@pytest.mark.parametrize("low_rank", [False, True])
+@pytest.mark.parametrize("name", ["copy", "sentences"])
+def test_predictions_of_contenders_in_pytorch_meet_their_targets(name, low_rank, monkeypatch):
+    """Rows are step by step; those of padding do not count."""
+    torch, seen = pytest.importorskip("torch"), []
+    from experiments.benchmark import pytorch
+
+    small = replace(WORKLOADS[name], model=WORKLOADS["copy"].model, steps=5, batch=3)
+    loss = torch.nn.functional.cross_entropy
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *arguments: seen.append(arguments) or loss(*arguments))
+    pytorch.build(small, low_rank)[1]()
+    _, targets, *mask = make_task(small).splits["train"].arrays
+    expected = targets.T[mask[0].T if mask else ...].ravel()
+    ((predictions, found),) = seen
+    assert predictions.shape == (len(expected), small.output_size)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("cell", ["gru", "gru_reset_after"])
+def test_an_open_update_gate_keeps_the_state_of_the_contender_in_pytorch(cell):
+    torch = pytest.importorskip("torch")
+    from experiments.benchmark.pytorch import LowRankGRU
+
+    network = LowRankGRU(replace(WORKLOADS["copy"], model=ModelConfig(cell, 4, rank=2)))
+    x, h = torch.zeros(2, 3 * 4), torch.ones(2, 4)
+    x[:, :4] = 50
+    torch.testing.assert_close(network.step(h, x), h)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("torch", "dense"), ("torch-low-rank", "low_rank_plus_diagonal")])
+def test_operations_of_contenders_in_pytorch_are_those_of_their_matrices(name, kind):
+    pytest.importorskip("torch")
+    small = replace(WORKLOADS["adding"], steps=3, batch=2)
+    assert CONTENDERS[name].build(small).metrics["flops"] == sizes(small, replace(small.model, parametrization=kind))["flops"]
 
 
 def test_ratios_are_against_rivals_in_the_same_table():

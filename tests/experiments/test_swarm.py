@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from experiments.jsb import command as jsb
-from experiments.jsb.swarm import Options, study, width
+from experiments.jsb.swarm import Options, keep, show, study, width
 from experiments.jsb.swarm_figure import beeswarm, by_group
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.studies import Finished
 from lrpt.cli.subcommands import options_of
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
@@ -39,6 +40,23 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     assert 1e-3 <= rates.min() < 2e-3 < 5e-2 < rates.max() <= 1e-1
     assert 1e-4 <= spreads.min() < 2e-4 < 5e-3 < spreads.max() <= 1e-2
     assert {job.config.model.initial.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
+
+
+def test_every_run_makes_all_updates_and_groups_train_together():
+    options = Options(depths=(1,), parameters=(2_000,), settings=20, updates=30, evaluate_every=10)
+    trains = [job.config.train for job in options.jobs(jsb.PAPER)]
+    assert {(train.updates, train.evaluate_every, train.patience) for train in trains} == {(30, 10, None)}
+    assert study("jsb", jsb.PAPER).together(options) == (20, jsb.PAPER.train.batch_size)
+
+
+def test_settings_of_other_seeds_and_depths_are_others():
+    """Also at a depth that the paper has not, whose number might be that of another depth."""
+
+    def rates(seed):
+        jobs = Options(cells=("rhn",), depths=(3, 6), parameters=(3_000, 5_000), settings=4, seed=seed).jobs(jsb.PAPER)
+        return {job.config.optim.rate for job in jobs}
+
+    assert len(rates(0) | rates(1)) == 2 * 2 * 4
 
 
 def test_settings_depend_on_architecture_and_depth_alone():
@@ -115,6 +133,24 @@ def test_a_setting_that_diverges_has_no_dot_and_is_named(tmp_path, capsys):
     assert "1 of 2 runs are finished, 1 diverged" in capsys.readouterr().out
 
 
+def test_a_dot_has_the_lowest_losses_of_the_training_and_the_validation_split(tmp_path):
+    lines = [("train", 3.0), ("valid", 1.0), ("train", 2.0), ("valid", 4.0), ("train", 5.0)]
+    job = Options(cells=("rhn",), depths=(1,), parameters=(2_000,), settings=1, workdir=tmp_path).jobs(jsb.PAPER)[0]
+    job.path.mkdir()
+    RunDirectory(job.path).append_metrics([{"update": k, "split": split, "loss": loss} for k, (split, loss) in enumerate(lines)])
+    metrics = {"valid": {"loss": 1.0}, "test": {"loss": 1.5}}
+    row = keep(Options(), job, {"parameters": {"true": 2_000}, "metrics": metrics, "updates": 5, "seconds": 1.0})
+    assert (row["lowest_train_loss"], row["lowest_valid_loss"]) == (2.0, 1.0)
+
+
+def test_networks_that_learned_more_than_the_shares_of_the_notes_are_counted(tmp_path, capsys):
+    options = Options(Chorales(length=4), cells=("rhn",), depths=(1,), parameters=(2_000,), settings=3, workdir=tmp_path)
+    dots = [{"cell": "rhn", "depth": 1, "lowest_train_loss": loss, "updates": 2} for loss in (1.0, 50.0, 60.0)]
+    found = show(options, [Finished(job, {}, dot) for job, dot in zip(options.jobs(jsb.PAPER), dots, strict=True)], Console())
+    assert 1 < found["constant_predictor_loss"] < 50
+    assert "1 of 3 networks have a lower loss than the best constant predictor" in capsys.readouterr().out
+
+
 def test_dots_are_grouped_by_architecture_and_depth():
     dots = [{"cell": "rhn", "depth": depth, "lowest_train_loss": loss} for depth, loss in [(2, 3.0), (1, 2.0), (1, 1.0)]]
     assert by_group(dots) == {"rhn": {1: [2.0, 1.0], 2: [3.0]}}
@@ -138,6 +174,7 @@ def test_no_two_dots_are_at_one_place():
         ("--settings 0", "settings is 0: expected 1 or more"),
         ("--learning-rate 1 0.1", "learning_rate is 1.0 0.1: expected two finite numbers above 0, the smaller one first"),
         ("--learning-rate 1e-3 inf", "learning_rate is 0.001 inf: expected two finite numbers"),
+        ("--spread 0 0.1", "spread is 0.0 0.1: expected two finite numbers above 0"),
         ("--cells rhn rhn", "cells is rhn rhn"),
         ("--depths 2 2 --parameters 2000 3000", "depths is 2 2"),
         ("--carry-bias", "carry_bias is empty: give at least one number"),

@@ -144,6 +144,11 @@ def test_works_are_those_counted_by_hand(kind):
     assert matrix.work().elementwise == 0
 
 
+@pytest.mark.parametrize(("n", "halvings"), [(1, 1), (2, 1), (7, 3), (8, 3), (9, 4)])
+def test_the_work_of_a_transform_is_that_of_the_next_power_of_two(n, halvings):
+    assert Circulant(np.ones(n)).work().products == 2 * n * halvings + 2 * n
+
+
 def test_the_work_of_a_product_of_factors_that_are_not_square():
     """Pieces of 3 by 3 x 7 for each of 2, then of 2 by 2 x 5 for each of 7."""
     assert Kronecker(np.ones((1, 2, 5)), np.ones((1, 3, 7))).work().products == 2 * 3 * 7 + 7 * 2 * 5
@@ -234,6 +239,11 @@ def test_more_entries_than_inputs_are_refused():
     for use in (lambda: matrix.apply(jnp.ones(6)), matrix.to_dense):
         with pytest.raises(UsageError, match="7 entries for each output and n_in is 6: give at most one entry for each input"):
             use()
+
+
+def test_as_many_entries_as_inputs_are_a_full_matrix():
+    entries = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_array_equal(Sparse(entries, 2).to_dense(), entries.T)
 
 
 def test_places_of_sparse_matrices_follow_from_seed_and_sizes():

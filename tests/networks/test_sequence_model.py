@@ -332,6 +332,15 @@ def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_wo
     assert isinstance(found, Dense) == full
 
 
+def test_a_matrix_that_knows_one_of_its_costs_is_multiplied_out_only_when_asked():
+    class Unpriced(Priced):
+        @property
+        def dense_products(self):
+            raise AttributeError
+
+    assert [isinstance(materialized(Unpriced(), choice, 10**9), Dense) for choice in ("auto", "always")] == [False, True]
+
+
 @pytest.mark.parametrize("holder", [lambda matrix: matrix, lambda matrix: Sum((matrix,)), lambda matrix: SymbolInputs(matrix, 3)])
 def test_a_matrix_that_is_applied_in_another_way_than_multiplied_out_stays_as_it_is(holder):
     matrix = Tripled(jnp.ones((1, 3)), jnp.ones((1, 3)))

@@ -111,6 +111,38 @@ def test_outputs_are_sharded_by_rows_as_inputs_are(outputs, axis):
     assert jax.typeof(ys).sharding.spec[axis] == "data"
 
 
+def test_rows_may_be_sharded_by_the_state_alone():
+    net = network(GRU)
+    carry = jax.device_put(net.carry, jax.NamedSharding(mesh_of(AxisType.Explicit), P("data")))
+    run = jax.jit(partial(recur, net.cell.step))
+    found = run(net.params, carry, net.xs)
+    assert_close(found, run(net.params, net.carry, net.xs))
+    assert [jax.typeof(a).sharding.spec[axis] for a, axis in zip(found, (0, 1), strict=True)] == ["data", "data"]
+
+
+def test_outputs_without_rows_are_not_sharded():
+    xs = jnp.ones((STEPS, BATCH, 3))
+
+    def step(params, h, x):
+        h = h + x
+        return h, (h, jnp.sum(h, 0))
+
+    split = jax.device_put(xs, jax.NamedSharding(mesh_of(AxisType.Explicit), P(None, "data")))
+    _, (ys, sums) = jax.jit(partial(recur, step, None, outputs="info"))(xs[0], split)
+    np.testing.assert_allclose(sums, np.sum(ys, 1))
+    assert [jax.typeof(a).sharding.spec[1] for a in (ys, sums)] == ["data", None]
+
+
+def test_rows_may_be_sharded_over_two_axes():
+    mesh = jax.make_mesh((1, DEVICES), ("hosts", "data"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[:DEVICES])
+    net = network(GRU)
+    xs = jax.device_put(net.xs, jax.NamedSharding(mesh, P(None, ("hosts", "data"))))
+    run = jax.jit(partial(gradients, GRU, loop="fast"))
+    found = run((net.params, READOUT), xs, MASK)
+    assert_close(found, run((net.params, READOUT), net.xs, MASK), rtol=1e-4, atol=1e-5)
+    assert jax.typeof(found[2]).sharding.spec[1] == ("hosts", "data")
+
+
 @pytest.mark.parametrize("inputs", [3, None])
 def test_a_network_on_explicit_axes(inputs):
     mesh = mesh_of(AxisType.Explicit)

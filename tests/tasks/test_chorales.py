@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from io import BytesIO
 
 import jax
 import jax.numpy as jnp
@@ -95,6 +96,12 @@ def test_the_digest_is_of_pieces_and_splits(tmp_path):
     assert len(set(found)) == 4
 
 
+def with_the_training_split_only():
+    file = BytesIO()
+    scipy.io.savemat(file, {"traindata": bits([[60], [62]])})
+    return file.getvalue()
+
+
 WRONG = [
     ("music.mid", b"", "expected a name that ends in .json or .mat"),
     ("music.json", b"{", "does not hold pieces of 88 notes"),
@@ -111,6 +118,7 @@ WRONG = [
         "whose test split has a piece of fewer than two frames: remove such pieces, or",
     ),
     ("music.mat", b"MATLAB", "does not hold pieces of 88 notes"),
+    ("music.mat", with_the_training_split_only(), "does not hold pieces of 88 notes (it has no validdata and no testdata)"),
 ]
 
 
