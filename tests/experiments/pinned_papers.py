@@ -45,20 +45,20 @@ UNITARY = {
     "model.trainable_initial_state": True,
     "optim.recipe": "copy_memory_unitary",
 }
-OF_GRUS = {name for name in COPY if name.startswith("model.")}
-WITHOUT_GRU = {name: value for name, value in COPY.items() if name not in OF_GRUS}
-OVERFITS = {"train.updates": 2_000}
+OF_GRU = {name: value for name, value in COPY.items() if name.startswith("model.")}
+OF_TASK = {name: value for name, value in COPY.items() if name not in OF_GRU}
+UNTIL_PERFECT = {"train.updates": 2_000}
 
 PINNED = {("copy_memory", preset): COPY | task for preset, task in TASKS.values()}
 PINNED |= {("copy_memory", f"weight-norm{ending}"): COPY | task | NORMALIZED for ending, (_, task) in TASKS.items()}
 PINNED |= {
-    ("copy_memory", f"unitary{ending}"): WITHOUT_GRU | task | UNITARY | ({} if ending else OVERFITS) for ending, (_, task) in TASKS.items()
+    ("copy_memory", f"unitary{ending}"): OF_TASK | task | UNITARY | ({} if ending else UNTIL_PERFECT) for ending, (_, task) in TASKS.items()
 }
 
 # Section 3.2: T = 750, n = 128, d = 24, carry bias 4, component clipping at 1, 14,500 updates, one mark "in each half of the sequence"
 # (RNN_adding.py marks any two steps of test sequences). RNN_adding.py: no epsilon, evaluation every 500.
 PINNED["adding", "paper"] = {
-    **{name: COPY[name] for name in sorted(OF_GRUS) if name != "model.rank"},
+    **OF_GRU,
     "model.rank": 24,
     "optim.recipe": "adding",
     "rate": 1e-3,
@@ -77,7 +77,7 @@ PINNED["adding", "paper-recovery"] = PINNED["adding", "paper"] | {"optim.recipe"
 # Section 3.3: carry bias 5, learning rate 5e-4, batches of 20. Section 3.5.1: component clipping at 1 of all gradients, while RNN_mnist.py
 # leaves out the first seven tensors. RNN_mnist.py: one order, evaluation every 300. The log of the LR-GRU 128/24 has 325,801 updates.
 PINNED["permuted_mnist", "paper"] = {
-    **{name: COPY[name] for name in sorted(OF_GRUS)},
+    **OF_GRU,
     "model.rank": 24,
     "model.carry_bias": 5.0,
     "optim.recipe": "permuted_mnist",
@@ -201,8 +201,9 @@ HIGHWAY = {
 PINNED["highway_mnist", "paper"] = HIGHWAY | {"model.parametrization": LR}
 PINNED["highway_mnist", "lrd"] = HIGHWAY | {"model.parametrization": LRD}
 
-# rhn_train.py, ptb_sota: SGD 0.2 over 1.02 from the 21st epoch on, norm clipping at 10, decay 1e-7 in a loss summed over 35 steps, batches
-# of 20, 500 epochs, dropout x 0.25, i 0.75, h 0.25, o 0.75, transform bias -2, uniform within 0.04.
+# rhn_train.py, ptb_sota: SGD at 0.2, divided by 1.02 in each epoch from the 21st on; norm clipping at 10; weight decay of 1e-7 in a loss
+# summed over 35 steps; batches of 20; 500 epochs; dropout of words 0.25, inputs 0.75, states 0.25, outputs 0.75; transform bias -2;
+# parameters uniform within 0.04.
 WORDS = {
     "model.cell": "rhn",
     "model.parametrization": DENSE,
@@ -252,10 +253,10 @@ PINNED["word_lm", "torch-8"] = _words(8, False) | {
     "train.updates": 1_000 * (929_589 // (20 * 35)),
 }
 
-# Gal and Ghahramani 2016, large model (BayesianRNN, main_new_dropout_SOTA_v3.lua): two layers of 1500, SGD 1 over 1.15 from the twelfth
-# epoch on, norm clipping at 10 on a loss summed over 35 steps, decay 1e-7 of the parameters themselves,
-# 55 epochs, dropout x 0.3, i 0.5, h 0.3, o 0.5, all parameters uniform within 0.04. One mask for all gates, as in the commented lines of
-# main_new_dropout_SOTA.lua: Table 1 has 77.3 and 75.0, the perplexities of "tied weights".
+# Gal and Ghahramani 2016, large model (BayesianRNN, main_new_dropout_SOTA_v3.lua): two layers of 1500; SGD at 1, divided by 1.15 in each
+# epoch from the twelfth on; norm clipping at 10 on a loss summed over 35 steps; decay of 1e-7 of the parameters themselves; 55 epochs;
+# dropout of words 0.3, inputs 0.5, states 0.3, outputs 0.5; all parameters uniform within 0.04. All gates share a mask: the 77.3 and 75.0
+# of Table 1 are those of the network with "tied weights". The script main_new_dropout_SOTA.lua has this as comments.
 VARIATIONAL_LSTM = WORDS | {
     "model.cell": "lstm",
     "model.layers": 2,
@@ -276,10 +277,11 @@ VARIATIONAL_LSTM = WORDS | {
 PINNED["word_lm", "variational-lstm"] = VARIATIONAL_LSTM | {"model.tie_embedding": False}
 PINNED["word_lm", "variational-lstm-tied"] = VARIATIONAL_LSTM | {"model.tie_embedding": True}
 
-# rhn_train.py, enwik8_sota and text8_sota: 128 streams of 50, SGD 0.2 over 1.03 from the sixth epoch on, dropout 0.10, 0.40, 0.10, 0.40,
-# transform bias -4, embeddings as wide as there are symbols. These are settings of depth 10 and 1500 units, which smaller networks keep
-# here. Earlier versions of the code have other ones: windows of 100 for text8-10x1000 (commit 4a78c20); for enwik8-5x1500, batches
-# of 100, a divisor of 1.04, dropout 0.10, 0.30, 0.05, 0.30 and embeddings as wide as the state (commit 2d6e545).
+# rhn_train.py, enwik8_sota and text8_sota: 128 streams of 50; SGD at 0.2, divided by 1.03 in each epoch from the sixth on; dropout of words
+# 0.10, inputs 0.40, states 0.10, outputs 0.40; transform bias -4; embeddings as wide as there are symbols. These are settings of depth 10
+# and 1500 units, which smaller networks keep here. Earlier versions of the code have other ones: windows of 100 for text8-10x1000 (commit
+# 4a78c20); for enwik8-5x1500, batches of 100, a divisor of 1.04, dropout 0.10, 0.30, 0.05, 0.30 and embeddings as wide as the state (commit
+# 2d6e545).
 WIKI = WORDS | {
     "model.carry_bias": 4.0,
     "model.word_dropout": 0.10,
@@ -308,8 +310,9 @@ PINNED |= {
     ("wiki", preset): WIKI | {"data.source": text, "model.embedding": SYMBOLS[text], "model.depth": depth, "model.size": size}
     for preset, (text, depth, size) in WIKI_ROWS.items()
 }
-# torch_rhn_enwik8.lua, first release: batches of 100, dropout 0.10 by position, 0.30, 0.05, 0.30, over 1.04 after epoch 6 (max_epoch 5), a
-# decoupled decay, embeddings of 1500, 1,000 epochs. It biases the first layer only, and the preset all.
+# torch_rhn_enwik8.lua, first release: batches of 100; dropout of words 0.10 by position, inputs 0.30, states 0.05, outputs 0.30; a learning
+# rate divided by 1.04 in each epoch from the seventh on; a decoupled decay; embeddings of 1500; 1,000 epochs. It biases the first layer
+# only, and the preset all.
 PINNED["wiki", "torch-5x1500"] = WIKI | {
     "data.source": "enwik8",
     "model.depth": 5,
@@ -396,7 +399,7 @@ SOURCES = {
     "enwik8": {"data.source": "enwik8"},
     "text8": {"data.source": "text8"},
 }
-SHORT = {"lru-10m": "paper", "lru-10m-enwik8": "enwik8", "lru-10m-text8": "text8"}
+SHORT_NAMES = {"lru-10m": "paper", "lru-10m-enwik8": "enwik8", "lru-10m-text8": "text8"}
 
 
 def _lattice(name, text, width, layers=2):
@@ -412,7 +415,7 @@ def _lattice(name, text, width, layers=2):
     }
 
 
-_LATTICE_PRESETS = {
+LATTICE_PRESETS = {
     **{
         f"{name}-{budget}": _lattice(name, "ptb", width)
         for name, (_, *widths) in LATTICE_WIDTHS.items()
@@ -430,7 +433,7 @@ _LATTICE_PRESETS = {
         for budget, width in zip(("10m", "24m"), widths, strict=True)
     },
 }
-PINNED |= {("lattice", SHORT.get(name, name)): pinned for name, pinned in _LATTICE_PRESETS.items()}
+PINNED |= {("lattice", SHORT_NAMES.get(name, name)): pinned for name, pinned in LATTICE_PRESETS.items()}
 PINNED |= {
     ("lattice", f"rhn-2-layers-{budget}"): _lattice("rhn", "ptb", width) | {"model.layers": 2}
     for budget, width in (("10m", 643), ("24m", 997))
@@ -478,8 +481,8 @@ CHOICES |= {
     if experiment == "lattice"
 }
 
-# Chorales, whose supplement was not read: budgets of 0.15, 0.3, 0.6 and 0.9 million parameters, at most 1,000 epochs (of 7 updates), an end
-# after 100 without improvement.
+# Chorales. The paper's supplement was not read: budgets of 0.15, 0.3, 0.6 and 0.9 million parameters, at most 1,000 epochs (of 7 updates),
+# an end after 100 without improvement.
 CHORALES = {
     "model.initialization": "normal",
     "model.initial_scale": 0.01,

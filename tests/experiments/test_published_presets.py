@@ -232,7 +232,7 @@ def test_runs_of_the_swarm_are_else_as_the_preset_for_chorales():
     assert {name: v for name, v in found.items() if name not in drawn} == pinned_stand_ins.OF_SWARM
 
 
-CLIPPING = {
+DESCRIPTIONS = {
     "copy_memory": "norm clipping at 1 with NaN recovery, RMSProp",
     "copy_memory_dense": "component clipping at 1, RMSProp (",
     "copy_memory_unitary": "RMSProp without clipping",
@@ -249,14 +249,14 @@ CLIPPING = {
 }
 
 
-@pytest.mark.parametrize("recipe", CLIPPING)
+@pytest.mark.parametrize("recipe", DESCRIPTIONS)
 def test_pinned_recipes_clip_as_their_names_say(recipe):
     """What they do is checked in tests of the recipes; that the name still means it, here."""
-    assert RECIPES[recipe].description.startswith(CLIPPING[recipe])
+    assert RECIPES[recipe].description.startswith(DESCRIPTIONS[recipe])
 
 
 def test_every_recipe_of_a_preset_or_a_command_is_pinned():
     recipes = {config_of(*preset).optim.recipe for preset in [*PINNED, *STAND_INS]}
     changes = [one for starts in pinned_commands.CHANGES.values() for changed in starts.values() for one in changed]
     recipes |= {one["optim.recipe"] for one in changes if "optim.recipe" in one}
-    assert recipes == CLIPPING.keys()
+    assert recipes == DESCRIPTIONS.keys()
