@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,9 +13,12 @@ from experiments.fair_crossing import command, timing
 from experiments.fair_crossing.command import main
 from experiments.fair_crossing.pairs import Pair, ended
 from experiments.fair_crossing.problems import SCORES, problems
-from experiments.fair_crossing.significance import differences, overall
+from experiments.fair_crossing.significance import differences, overall, scores_of
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, fits, frame_of
+from experiments.report.kept.summaries import crossing_name
+from experiments.report.wording.markdown import RESULTS
 from lrpt.analysis.significance import holm
+from lrpt.cli.studies import grouped
 from lrpt.errors import UsageError
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count
@@ -24,6 +28,7 @@ from lrpt.runs.console import Console
 from lrpt.tasks import NextSymbol
 
 INITIAL = InitialConfig(trainable_state=False)
+KEPT = Path(__file__).parents[2] / RESULTS
 FIELDS = {"task", "cell", "parametrization", "size", "sizes", "parameters", "learning_rate", "seed", "score", "seconds"}
 
 
@@ -293,3 +298,13 @@ def test_small_errors_of_accuracies_are_told_apart_and_none_counts_as_one_in_ten
     a, b = differences(accuracies, "accuracy")
     assert a.ratio == pytest.approx(0.1)
     assert b.ratio == pytest.approx(1e-4 / (0.01 * 0.008) ** 0.5)
+
+
+@pytest.mark.parametrize("equal", ["parameters", "time"])
+def test_the_kept_differences_are_those_of_the_kept_runs(equal):
+    kept = json.loads((KEPT / f"{crossing_name(equal)}.json").read_text())
+    for task, runs in grouped(kept["runs"], "task").items():
+        scores = scores_of(runs)
+        found = [*differences(scores, SCORES[task]), *overall(scores, SCORES[task])]
+        for one, own in zip(found, kept["differences"][task], strict=True):
+            assert {name: pytest.approx(v) for name, v in one._asdict().items()} == own
