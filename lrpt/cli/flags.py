@@ -112,6 +112,8 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     program = experiment.program
     name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
     default = command_of(experiment, name)
+    if not rest:
+        return default  # without tyro, which takes a third of a second to read all flags
     config = default.config
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))

@@ -38,6 +38,12 @@ def test_label_and_configuration_are_those_of_the_last_preset(flags, name):
     assert command.config == EXPERIMENT.presets[name].config
 
 
+@pytest.mark.parametrize("experiment", [EXPERIMENT, HIGHWAY], ids=lambda experiment: experiment.name)
+def test_a_preset_alone_is_read_as_with_other_flags(experiment):
+    for name in experiment.presets:
+        assert parse(experiment, ["--preset", name]) == parse(experiment, ["--preset", name, "--seed", "0"])
+
+
 @pytest.mark.parametrize("flags", ["--preset=nope", "--preset nope", "--preset nope --help"])
 def test_an_unknown_preset_is_refused(flags):
     with pytest.raises(UsageError, match="unknown preset 'nope' of copy_memory: choose from quick, "):

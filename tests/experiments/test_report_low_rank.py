@@ -78,7 +78,7 @@ def test_the_diagonal_is_judged_task_by_task(tmp_path):
         flags = f"--preset paper-variable-lag --model.parametrization {kind}"
         kept_run(tmp_path, COPY, flags, 0, {last: 9e-4}, "loss", {}, kind, stopped="criterion")
     said = low_rank_takeaways.takeaways(judged(tmp_path))[0].whole
-    assert "On 6 tasks (the paper's and two more of copying): 1 one seed only and 5 not yet run. " in said
+    assert "On 6 tasks (the paper's and two more of copying): 1 with one seed only and 5 not yet run. " in said
     assert "variable lag, N = 100; not in the paper: in updates until test cross-entropy < 1e-3, the LRD-GRU is behind by 10,000; " in said
     assert "fixed lag in the paper. Here: –; not yet run" in said
 

@@ -63,9 +63,9 @@ def _on_diagonal(judged: Judged) -> Takeaway:
 
 
 def _statuses(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many relations have each status, such as '3 undecided and 1 not yet run'."""
+    """Return how many relations have each status, such as '3 undecided and 1 with one seed only'."""
     found = Counter(r.verdict.status for r in relations)
-    return in_series([f"{found[status]} {status.value}" for status in Status if found[status]])
+    return in_series([f"{found[one]} {'with ' if one is Status.ONE_SEED else ''}{one.value}" for one in Status if found[one]])
 
 
 def _task_of(relation: JudgedRelation) -> str:
