@@ -16,7 +16,8 @@ from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.lattice_studies import STARTS, scale_of
 from experiments.report.kept.records import load
 from experiments.report.papers import highway, lattice
-from experiments.report.papers.lattice_takeaways import remarks, takeaways
+from experiments.report.papers.lattice_remarks import remarks
+from experiments.report.papers.lattice_takeaways import takeaways
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}
 OPTIONS = {

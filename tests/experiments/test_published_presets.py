@@ -6,6 +6,7 @@ one of these says so.
 """
 
 import pinned_commands
+import pinned_lattice
 import pinned_papers
 import pinned_stand_ins
 import pinned_variable_computation
@@ -44,8 +45,8 @@ MODULES = (
 )
 EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
 
-PINNED = pinned_papers.PINNED | pinned_variable_computation.PINNED
-CHOICES = pinned_papers.CHOICES | pinned_variable_computation.CHOICES
+PINNED = pinned_papers.PINNED | pinned_variable_computation.PINNED | pinned_lattice.PINNED
+CHOICES = pinned_papers.CHOICES | pinned_variable_computation.CHOICES | pinned_lattice.CHOICES
 
 OFF = {
     **NO_DROPOUT,

@@ -28,6 +28,7 @@ from experiments.report.claims.studies import (
 from experiments.report.claims.verdicts import Criterion, at_most, near
 from experiments.report.kept.lattice_studies import STARTS
 from experiments.report.kept.records import Record
+from experiments.report.papers.lattice_remarks import remarks
 from experiments.report.papers.lattice_table import (
     ALIKE,
     BEST_OF_SHARES,
@@ -61,7 +62,7 @@ from experiments.report.papers.lattice_table import (
     rises_in_figure,
     spread,
 )
-from experiments.report.papers.lattice_takeaways import remarks, takeaways
+from experiments.report.papers.lattice_takeaways import takeaways
 
 PTB = "--data.source ptb_joined --data.dir DIR"
 SHORT = "--data.text-share 2 --batch-size 20 --learning-rate 0.003"

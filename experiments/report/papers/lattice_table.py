@@ -154,6 +154,11 @@ def holds(ordering: Ordering) -> bool:
     return better < worse
 
 
+def lacking() -> list[Ordering]:
+    """Return the orderings that the text claims and the published table does not have."""
+    return [claim for claim in claimed() if not holds(claim)]
+
+
 def is_even(ordering: Ordering) -> bool:
     """Return whether the published table has equal numbers for both models."""
     better, worse = _printed(ordering)

@@ -1,7 +1,6 @@
 """Takeaways about variable computation; every number is computed from the kept results."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -86,34 +85,21 @@ def _schedules(judged: Judged) -> Takeaway:
         )
     )
     buffered = judged.quantity("VCRNN-128, 24 buffer bits", "share of the operations")
-    ignored = [judged.relation(f"{bits} buffer bits are mostly ignored") for bits in (8, 24)]
-    bars, few = judged.relation("less computation on bars"), judged.relation("bars are mostly ignored")
+    bars = judged.relation("less computation on bars")
     fast = [r for r in judged.relations if r.relation.sentence.startswith("more computation on fast passages") and r.pairs]
     triplets = judged.relation("more computation on fast passages: triplets rather than quarter")
-    boundaries, gated = (judged.relation(f"{AT_BOUNDARIES}{of} (our reading; English)") for of in ("", ", by a VCGRU too"))
+    boundaries = judged.relation(f"{AT_BOUNDARIES} (our reading; English)")
     large = judged.relation(f"{AT_BOUNDARIES}, by 1,024 units (our reading; English)")
     wide = f"{_compared(large, 'than that of other places')}{_highest(judged, CHAR_NETWORKS['VCRNN-1024'])}"
-    fewer, most = (judged.relation(f"with {bits} buffer bits, most of the computation") for bits in (8, 24))
     if not m.observed or not bits.observed:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
-    said = {
-        "m is lower on bars of melodies than on other symbols": bars,
-        "m is lower on rests than on notes": judged.relation("less computation on rests"),
-        f"m of a VCRNN of 256 units is highest at word boundaries (our reading{_highest(judged, SMALL_VC)})": boundaries,
-        f"m of a VCGRU of 256 units is highest at word boundaries (our reading{_highest(judged, SMALL_VCGRU)})": gated,
-        "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
-        "8 buffer bits are mostly ignored": ignored[0],
-        "with 24 buffer bits, most of the computation is on characters": most,
-        "24 buffer bits are mostly ignored": ignored[1],
-        "bars are mostly ignored": few,
-    }
-    claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
-    decided = {re.sub(r"; [^)]*\)", ")", claim): found for claim, found in claims.items() if found in DECIDED}
+    said = _of_structure(judged)
+    decided = {claim: found for claim, found in _findings(said).items() if found in DECIDED}
     return Takeaway(
-        f"**Schedules** {_follow(list(said.values()))} {by_finding(decided)} {_open_ones(len(claims) - len(decided))}Of "
+        f"**Schedules** {_follow(list(said.values()))} {by_finding(decided)} {_open_ones(len(said) - len(decided))}Of "
         f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
-            by_finding(claims),
+            by_finding(_findings(_of_structure(judged, _highest(judged, SMALL_VC), _highest(judged, SMALL_VCGRU)))),
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
             f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.{_with_falling_rate(judged)}",
             f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
@@ -137,6 +123,33 @@ def _with_falling_rate(judged: Judged) -> str:
         if values
         else ""
     )
+
+
+def _of_structure(judged: Judged, highest: str = "", highest_of_gated: str = "") -> dict[str, JudgedRelation]:
+    """Return claims about the structure that schedules follow.
+
+    Args:
+      judged: the paper.
+      highest, highest_of_gated: where m of a VCRNN and of a VCGRU is highest and lowest, in the words of `_highest`.
+    """
+    boundaries, gated = (judged.relation(f"{AT_BOUNDARIES}{of} (our reading; English)") for of in ("", ", by a VCGRU too"))
+    fewer, most = (judged.relation(f"with {bits} buffer bits, most of the computation") for bits in (8, 24))
+    return {
+        "m is lower on bars of melodies than on other symbols": judged.relation("less computation on bars"),
+        "m is lower on rests than on notes": judged.relation("less computation on rests"),
+        f"m of a VCRNN of 256 units is highest at word boundaries (our reading{highest})": boundaries,
+        f"m of a VCGRU of 256 units is highest at word boundaries (our reading{highest_of_gated})": gated,
+        "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
+        "8 buffer bits are mostly ignored": judged.relation("8 buffer bits are mostly ignored"),
+        "with 24 buffer bits, most of the computation is on characters": most,
+        "24 buffer bits are mostly ignored": judged.relation("24 buffer bits are mostly ignored"),
+        "bars are mostly ignored": judged.relation("bars are mostly ignored"),
+    }
+
+
+def _findings(said: Mapping[str, JudgedRelation]) -> dict[str, str]:
+    """Return how the result of each claim relates to the paper."""
+    return {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
 
 
 DECIDED = "as in the paper", "against the paper"
@@ -230,20 +243,23 @@ def _other_parts(judged: Judged) -> str:
 
 def _smallest(judged: Judged) -> str:
     """Return the results of the two smallest networks of Table 3; nothing if these were not run at the published size."""
-    found = {name: judged.quantity(name, "bits per bit") for name in SMALLEST}
-    run = {name: bits for name, bits in found.items() if bits.observed and not bits.smaller}
-    if not run:
-        return ""
+    run = _bits_of_published_size(judged)
     said = [
         f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}{_open(bits)})"
         for name, bits in run.items()
     ]
-    return f"With the better of two recipes of this project, {'; '.join(said)}."
+    return f"With the better of two recipes of this project, {'; '.join(said)}." if said else ""
+
+
+def _bits_of_published_size(judged: Judged) -> dict[str, JudgedQuantity]:
+    """Return the results of the two smallest networks of Table 3, of those that were run at the published size."""
+    found = {name: judged.quantity(name, "bits per bit") for name in SMALLEST}
+    return {name: bits for name, bits in found.items() if bits.observed and not bits.smaller}
 
 
 def _of_published_size(judged: Judged) -> str:
     """Return which networks of Table 3 and Figure 4 were run at the published size; nothing if none was."""
-    bits = [name for name in SMALLEST if (found := judged.quantity(name, "bits per bit")).observed and not found.smaller]
+    bits = list(_bits_of_published_size(judged))
     characters = [network.name for network in CHAR_NETWORKS.values() if scores_in(judged, network)]
     where = [f"{in_series(names)} on {what}" for names, what in ((characters, "characters"), (bits, "bits")) if names]
     were = "was" if len([*characters, *bits]) == 1 else "were"
