@@ -154,7 +154,6 @@ def test_claims_are_listed_by_what_was_found():
     assert by_finding(found) == "As claimed: a; c. Claimed, but not found: b. Claimed, undecided: d."
 
 
-@pytest.mark.slow
 def test_texts_are_made_with_and_without_runs():
     for evidence in (Evidence(), evidence_of(ROOT)):
         for paper in PAPERS:

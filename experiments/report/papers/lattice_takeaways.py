@@ -32,7 +32,7 @@ BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
 
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
-    """Return takeaways on losses, epochs, initialization, the first epoch, shares of the data, and gradients."""
+    """Return takeaways on losses, epochs, the first epoch, shares of the data, and gradients."""
     losses = [_order(judged, text) for text in BOOKS]
     return (
         Takeaway(
@@ -45,10 +45,9 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
             ),
         ),
         Takeaway(
-            f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}",
+            f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
             (_censored(judged), *_in_each_study(judged)),
         ),
-        *_from_glorot(judged),
         *_first_epochs(judged),
         _shares(judged),
         _even(judged),
@@ -193,8 +192,11 @@ def _by_text(found: Mapping[str, JudgedRelation]) -> str:
     return " and ".join(said) + (f" (both {next(iter(verdicts.values()))})" if alike else "")
 
 
-def _from_glorot(judged: Judged) -> Sequence[Takeaway]:
-    """Compare epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
+def _from_glorot(judged: Judged) -> str:
+    """Compare epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run.
+
+    Both initializations are compared in the same studies, as epochs depend on the size of the network.
+    """
     found = {}
     for text in BOOKS:
         claim = judged.relation(f"LRU < GRU: fewer epochs ({text}").relation
@@ -202,14 +204,12 @@ def _from_glorot(judged: Judged) -> Sequence[Takeaway]:
         known = [study for study in both[0] if all(study in of and of[study].difference is not None for of in both)]
         found.update({(text, study): [of[study] for of in both] for study in known})
     if not found:
-        return ()
+        return ""
     glorot, code = ({text: of[k] for (text, _), of in found.items()} for k in (0, 1))
     sizes = in_series(list(dict.fromkeys(f"{judged.evidence.studies[study]['options']['parameters']:,}" for _, study in found)))
     return (
-        Takeaway(
-            f"**Initialization.** Networks of {sizes} parameters were also trained with Glorot's initialization, which the paper's text "
-            f"names. Compared with GRUs, LRUs then need {_by_text(glorot)}. Initialized as in the code, they need {_by_text(code)}."
-        ),
+        f" Networks of {sizes} parameters were also trained with Glorot's initialization, which the paper's text names. Against GRUs, "
+        f"LRUs then need {_by_text(glorot)}. Initialized as in the code, they need {_by_text(code)}."
     )
 
 
