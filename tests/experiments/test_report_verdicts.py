@@ -25,7 +25,7 @@ from experiments.report.claims.verdicts import (
     judge_relation,
     never,
 )
-from experiments.report.wording.texts import direction
+from experiments.report.wording.texts import direction, standing
 
 
 def seen(value, seed=0, **changes):
@@ -169,6 +169,19 @@ def test_verdict_on_a_relation(pairs, text):
 def test_a_direction_is_that_of_decided_seeds(agrees, said):
     pairs = [Pair(seed, None, one) for seed, one in enumerate(agrees)]
     assert direction(SimpleNamespace(pairs=pairs)) == said
+
+
+def test_where_a_relation_stands_is_its_finding_unless_it_has_one_seed():
+    def stands(*advantages):
+        pairs = against(*advantages)
+        return standing(SimpleNamespace(pairs=pairs, verdict=judge_relation(pairs)))
+
+    assert stands(7.0) == "as in the paper, one seed"
+    assert stands(-7.0) == "against the paper, one seed"
+    assert stands(7.0, 26.0) == "undecided, 2 of 2 seeds agree"
+    assert stands(7.0, 7.1, 7.2) == "as in the paper, 3 of 3 seeds agree"
+    assert stands(-7.0, -7.1, -7.2) == "against the paper, 0 of 3 seeds agree"
+    assert stands(7.0, -7.1, 7.2) == "undecided, 2 of 3 seeds agree"
 
 
 def test_a_relation_at_smaller_scale_says_which_way_it_points():

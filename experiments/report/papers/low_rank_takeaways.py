@@ -30,7 +30,7 @@ from experiments.report.papers.low_rank_copying import (
     URNN,
 )
 from experiments.report.papers.low_rank_weight_norm import TASKS, on_weight_norm
-from experiments.report.wording.texts import direction, placed, seeds_in_words
+from experiments.report.wording.texts import placed, seeds_in_words, standing
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = TASKS
@@ -124,12 +124,10 @@ def _on_urnn(judged: Judged) -> Takeaway:
 def _on_variable_length(judged: Judged) -> str:
     """Return whether the uRNN solves variable length before the LRD-GRU or, if training was cut, if it is ahead; nothing if not run."""
     faster, ahead = judged.relation("the uRNN learns faster"), judged.relation("the uRNN is ahead")
-    said = f"{direction(ahead)}, {seeds_in_words([len(ahead.pairs)])}"
     if faster.difference is not None:
         when = "before" if faster.difference.mean >= 0 else "after"
-        known = f"{direction(faster)}, {seeds_in_words([len(faster.pairs)])}"
-        return f" On variable length it solves the task {faster.distance} updates {when} the LRD-GRU ({known})."
-    return f" On variable length it is compared with the LRD-GRU at equal updates: {said}." if ahead.pairs else ""
+        return f" On variable length it solves the task {faster.distance} updates {when} the LRD-GRU ({standing(faster)})."
+    return f" On variable length it is compared with the LRD-GRU at equal updates: {standing(ahead)}." if ahead.pairs else ""
 
 
 def _peak(judged: Judged) -> str:

@@ -25,7 +25,7 @@ from experiments.report.papers.low_rank_copying import (
     VARIANTS,
     Arms,
 )
-from experiments.report.wording.texts import SAID, counted, direction, placed, seeds_in_words
+from experiments.report.wording.texts import SAID, counted, placed, standing
 from lrpt.runs.console import in_series
 
 TASKS = "variable length", "variable lag", "fixed lag"
@@ -97,8 +97,7 @@ def _seeds(relations: Sequence[JudgedRelation]) -> str:
 def _on_par(judged: Judged) -> str:
     """Return whether it is on par with the uRNN, as in the paper; nothing if that was not run."""
     found = judged.relation("with weight normalization the LRD-GRU is on par with the uRNN at equal updates")
-    seeds = seeds_in_words([len(found.pairs)])
-    return f"On par with the uRNN on variable length, at equal updates: {direction(found)} ({seeds})" if found.pairs else ""
+    return f"On par with the uRNN on variable length, at equal updates: {standing(found)}" if found.pairs else ""
 
 
 def _with_recovery(judged: Judged) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from experiments.report.claims.judged import Judged, JudgedRelation, amount, bound_of
-from experiments.report.claims.verdicts import Finding, Status, Verdict, is_significant, span
+from experiments.report.claims.verdicts import Finding, Status, Verdict, agreement, is_significant, span
 from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
 
@@ -70,6 +70,13 @@ def direction(relation: JudgedRelation) -> str:
     undecided = len(relation.pairs) - len(agrees)
     said = "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
     return f"{said}, {undecided} of {len(relation.pairs)} seeds undecided" if undecided else said
+
+
+def standing(relation: JudgedRelation) -> str:
+    """Return what the runs of a relation say of the paper: of one seed which way it points, of several the finding and who agrees."""
+    if len(relation.pairs) == 1:
+        return f"{direction(relation)}, one seed"
+    return f"{says(relation.verdict)}, {agreement(relation.pairs, ' seeds agree')}"
 
 
 def by_finding(found: Mapping[str, str]) -> str:
