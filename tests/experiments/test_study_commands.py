@@ -62,12 +62,12 @@ def test_a_planned_study_of_lattices_is_the_kept_one(name):
     assert len(kept_rows(study.summary, study.described(options), ROOT / RESULTS)) == len(STUDIES[name]["runs"])
 
 
-def test_dots_of_the_kept_swarm_count_as_done():
+def test_dots_of_the_kept_swarm_and_networks_that_diverged_count_as_done():
     swarm = experiment_named("jsb").subcommands["swarm"]
     options = options_of(swarm, ["--preset", "paper", "--data.dir", "DIR"], "jsb swarm")
     rows = kept_rows(swarm.study.summary, swarm.study.described(options), ROOT / RESULTS)
     done = [job for job in options.jobs(experiment_named("jsb").presets["paper"].config) if swarm.study.is_among(options, job, rows)]
-    assert len(done) == len(STUDIES["jsb_swarm"]["dots"]) > 100
+    assert len(done) == sum(len(STUDIES["jsb_swarm"][rows]) for rows in ("dots", "diverged")) == 120
 
 
 def test_runs_of_a_swarm_are_told_apart():

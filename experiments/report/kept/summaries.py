@@ -88,7 +88,9 @@ def plan_of(sources: Sequence[Path], results: Path) -> list[tuple[Path, Path, di
 
 
 def kept_rows(file: str, described: Summary, results: Path) -> Sequence[Mapping[str, Any]]:
-    """Return the runs that are kept of a study with given options; none if the kept study has others, or none is kept.
+    """Return the runs that are kept of a study with given options, also those whose training diverged.
+
+    There are none if the kept study has other options, or if none is kept.
 
     Args:
       file: name of the summary in the work directory.
@@ -103,7 +105,7 @@ def kept_rows(file: str, described: Summary, results: Path) -> Sequence[Mapping[
     except LookupError:
         return ()
     alike = kept is not None and not _difference(kept["options"], anonymous(described)["options"])
-    return [run for run in _rows_of(kept) if isinstance(run, dict)] if kept is not None and alike else ()
+    return [run for run in (*_rows_of(kept), *kept.get(DIVERGED, ())) if isinstance(run, dict)] if kept is not None and alike else ()
 
 
 def _name_of(source: Path, content: Summary) -> str:
