@@ -55,6 +55,11 @@ IMAGE_NETWORKS = {
     "LRD-GRU 128/24": _image("LRD-GRU 128/24"),
     "LRD-GRU 256/24": _image("LRD-GRU 256/24", "--model.size 256"),
 }
+AS_IN_CODE = {
+    name: _image(f"{name}, clipping as in the code", f"{flags} --optim.recipe permuted_mnist_original".strip())
+    for name, flags in {"LR-GRU 128/24": LOW, "LRD-GRU 128/24": ""}.items()
+}
+"""The text clips every component of the gradient, the author's code all but those of seven tensors. The table is from that code."""
 PUBLISHED_IMAGES = {
     "GRU 128": (93.0, 92.8),
     "LR-GRU 128/24": (93.4, 91.8),
@@ -82,9 +87,15 @@ def _near(best: float, decimals: int = 1) -> Quantity:
     return _as_an_ordering(accuracy(name, best - NEAR, decimals))
 
 
-def _image_row(name: str) -> Row:
+def _accuracies(name: str) -> list[Quantity]:
+    """Return the two accuracies that the table prints."""
     valid, test = PUBLISHED_IMAGES[name]
-    quantities = [accuracy("highest validation accuracy", valid, split="valid"), accuracy("test accuracy", test)]
+    return [accuracy("highest validation accuracy", valid, split="valid"), accuracy("test accuracy", test)]
+
+
+def _image_row(name: str) -> Row:
+    test = PUBLISHED_IMAGES[name][1]
+    quantities = _accuracies(name)
     against = exceeds("test accuracy, above the uRNN's", URNN_TEST) if test > URNN_TEST else no_more_than(NOT_ABOVE, URNN_TEST)
     quantities.append(against)
     if test > SKIP_TEST:
@@ -116,6 +127,7 @@ _IMAGE_RELATIONS = (
 )
 _IMAGE_ROWS = (
     *(_image_row(name) for name in PUBLISHED_IMAGES),
+    *(Row(TABLE_1, network.name, tuple(_accuracies(name)), network) for name, network in AS_IN_CODE.items()),
     *(
         Row(TABLE_1, name, (Quantity("test accuracy", lambda run: None, "{}", f"{figure:.1f}%"),), note=QUOTED)
         for name, figure in (
