@@ -242,6 +242,7 @@ DESCRIPTIONS = {
     "adding": "component clipping at 1, RMSProp without epsilon",
     "adding_recovery": "adding with the NaN recovery of copy_memory",
     "permuted_mnist": "component clipping at 1, RMSProp without epsilon",
+    "permuted_mnist_original": "component clipping at 1 except for the first seven tensors, RMSProp without epsilon",
     "char_lm": "norm clipping at 1 with NaN recovery, Adam",
     "char_lstm": "Adam, weight decay of 1e-7 within the gradient",
     "rhn": "norm clipping at 10, SGD",

@@ -40,6 +40,7 @@ _ADD_RELATIONS = (
 # Section 3.3: permuted MNIST
 
 TABLE_1 = "Table 1, permuted sequential MNIST"
+TABLE_1_CODE = "Table 1 with the clipping of the author's code"
 DENSE, LOW = "--model.parametrization dense", "--model.parametrization low_rank"
 
 
@@ -127,7 +128,7 @@ _IMAGE_RELATIONS = (
 )
 _IMAGE_ROWS = (
     *(_image_row(name) for name in PUBLISHED_IMAGES),
-    *(Row(TABLE_1, network.name, tuple(_accuracies(name)), network) for name, network in AS_IN_CODE.items()),
+    *(Row(TABLE_1_CODE, network.name, tuple(_accuracies(name)), network) for name, network in AS_IN_CODE.items()),
     *(
         Row(TABLE_1, name, (Quantity("test accuracy", lambda run: None, "{}", f"{figure:.1f}%"),), note=QUOTED)
         for name, figure in (
