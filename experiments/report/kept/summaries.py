@@ -104,8 +104,9 @@ def kept_rows(file: str, described: Summary, results: Path) -> Sequence[Mapping[
         kept = load_summary(results / f"{STUDIES[file](described)}.json")
     except LookupError:
         return ()
-    alike = kept is not None and not _difference(kept["options"], anonymous(described)["options"])
-    return [run for run in (*_rows_of(kept), *kept.get(DIVERGED, ())) if isinstance(run, dict)] if kept is not None and alike else ()
+    if kept is None or _difference(kept["options"], anonymous(described)["options"]):
+        return ()
+    return [run for run in (*_rows_of(kept), *kept.get(DIVERGED, ())) if isinstance(run, dict)]
 
 
 def _name_of(source: Path, content: Summary) -> str:
