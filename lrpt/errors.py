@@ -61,6 +61,13 @@ def check_at_least(least: int, config: object, *flags: str) -> None:
             raise UsageError(f"{flag} is {value}: expected {least} or more")
 
 
+def check_at_most(most: int, config: object, *flags: str) -> None:
+    """Raise a UsageError if the value of one of `flags` is above `most`; None is allowed. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if value is not None and value > most:
+            raise UsageError(f"{flag} is {value}: expected {most} or less")
+
+
 def check_integers(config: object, *flags: str, optional: bool = True) -> None:
     """Raise a UsageError unless the value of each of `flags` is an integer, and no boolean. Fields as in `check_at_least`.
 

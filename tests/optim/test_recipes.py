@@ -213,7 +213,16 @@ def test_without_them_a_recipe_is_built_as_it_is():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("summed_steps", 0), ("weight_decay", -1e-7), ("weight_decay", 1.0), ("weight_decay", float("nan")), ("weight_decay_form", "l2")],
+    [
+        ("summed_steps", 0),
+        ("summed_steps", 10**30),
+        ("halve_after", 2**31),
+        ("decay_after", 10**30),
+        ("weight_decay", -1e-7),
+        ("weight_decay", 1.0),
+        ("weight_decay", float("nan")),
+        ("weight_decay_form", "l2"),
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(field, value):
     with pytest.raises(UsageError, match=rf"optim\.{field} is "):
