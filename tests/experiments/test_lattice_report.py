@@ -346,7 +346,7 @@ def test_a_study_at_the_published_size_is_at_no_smaller_scale():
     published = {"parameters": 10_000_000, "epochs": 100, "batch_size": 250, "data": RAW | {"text_share": None}}
     runs = of_start("lru", *(trained(name, seed, loss) for seed in (0, 1) for name, loss in (("lru", 0.96), ("gru", 0.98))))
     found = judged(lattice_convergence_ptb=study(runs) | {"options": OPTIONS | published})
-    assert str(found.relation("LRU < GRU: lower test loss (PTB)").verdict) == "reproduced (2 of 2 seeds agree)"
+    assert str(found.relation("LRU < GRU: lower test loss (PTB)").verdict) == "undecided (2 of 2 seeds agree)"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from experiments.report.claims.verdicts import (
     Status,
     at_least,
     at_most,
-    before,
     below,
     by,
     difference,
@@ -54,8 +53,8 @@ ENDLESS = seen(None, settled=False, length=0, open_because="and the paper sets n
         (at_most(0.003, 3), 0.0036, False),
         (at_least(0.988, 3), 0.9876, True),
         (at_least(0.988, 3), 0.9874, False),
-        (before(38_000), 38_000, False),
-        (before(38_000), 37_500, True),
+        (by(38_000), 38_500, False),
+        (by(38_000), None, False),
         (by(2_000), 2_000, True),
         (happens(), None, False),
         (never(), None, True),
@@ -124,16 +123,18 @@ def against(*advantages, **changes):
         ([], "not yet run"),
         (against(0.1), "one seed only (as the paper says)"),
         (against(-0.1), "one seed only (against the paper)"),
-        (against(0.1, 0.2, 0.1), "reproduced (3 of 3 seeds agree)"),
+        (against(0.1, 0.11, 0.12), "reproduced (3 of 3 seeds agree)"),
+        (against(0.1, 0.01, 0.5), "undecided (3 of 3 seeds agree)"),
+        (against(0.1, 0.11), "undecided (2 of 2 seeds agree)"),
         (against(0.1, -0.2, 0.1), "undecided (2 of 3 seeds agree)"),
         ([*against(0.1, 0.2), Pair(2, None, None)], "undecided (2 of 3 seeds agree, 1 undecided)"),
         (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
         (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
-        (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),
-        ([*against(-0.1, -0.11), Pair(2, None, None)], "not reproduced (0 of 3 seeds agree, 1 undecided)"),
-        ([*against(-0.1, -0.11, -0.12), Pair(3, None, False, failed=1)], "not reproduced (0 of 4 seeds agree, 1 run diverged)"),
+        (against(-0.01, -0.5), "undecided (0 of 2 seeds agree)"),
+        ([*against(-0.1, -0.11), Pair(2, None, None)], "undecided (0 of 3 seeds agree, 1 undecided)"),
+        ([*against(-0.1, -0.11, -0.12), Pair(3, None, False, failed=1)], "undecided (0 of 4 seeds agree, 1 run diverged)"),
         ([Pair(0, None, False, failed=1)], "one seed only (against the paper, 1 run diverged)"),
-        ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
+        ([Pair(0, None, True, failed=1), *against(0.1)], "undecided (2 of 2 seeds agree, 1 run diverged)"),
         ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
         (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, as the paper says)"),
         (against(-0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, against the paper)"),
@@ -148,7 +149,7 @@ def against(*advantages, **changes):
             [Pair(0, None, None, failed=2), Pair(1, None, None, failed=1)],
             "not reproduced (0 of 2 seeds agree, 2 undecided, 3 runs diverged)",
         ),
-        (against(-500.0, -500.0), "not reproduced (0 of 2 seeds agree)"),
+        (against(-500.0, -500.0, -500.0), "undecided (0 of 3 seeds agree)"),
     ],
 )
 def test_verdict_on_a_relation(pairs, text):
@@ -201,15 +202,23 @@ def test_a_relation_at_smaller_scale_says_which_way_it_points():
         ((-0.1, -0.11, -0.1), Finding.AGAINST),
     ],
 )
-def test_summaries_count_significant_orderings_at_the_published_size_too(advantages, finding):
-    """Three seeds that agree reproduce an ordering, but are no more evidence for it than three that disagree are against it."""
-    assert judge_relation(against(*advantages)).finding is finding
+def test_the_same_test_decides_at_every_size(advantages, finding):
+    """Three seeds that agree by chance are no more evidence for an ordering than three that disagree are against it."""
+    status = {Finding.FOR: Status.REPRODUCED, Finding.AGAINST: Status.CONTRADICTED, Finding.OPEN: Status.UNDECIDED}[finding]
+    published, smaller = judge_relation(against(*advantages)), judge_relation(against(*advantages), "200 units")
+    assert (published.status, published.finding, smaller.finding) == (status, finding, finding)
+
+
+@pytest.mark.parametrize(("interval", "status"), [(1_000, Status.REPRODUCED), (1_300, Status.UNDECIDED), (0, Status.UNDECIDED)])
+def test_equal_events_are_tested_with_the_interval_between_evaluations(interval, status):
+    """With an advantage d and an interval r, t is d times the square root of 3 over r; its limit is 4.303."""
+    assert judge_relation(against(3_000, 3_000, 3_000, resolution=interval)).status is status
 
 
 def test_two_seeds_are_never_significant():
     """With one degree of freedom, 0.1 and 0.101 would have p = 0.003."""
     assert judge_relation(against(0.1, 0.101), "200 units").finding is Finding.OPEN
-    assert judge_relation(against(-0.1, -0.101)).status is Status.NOT_REPRODUCED
+    assert judge_relation(against(-0.1, -0.101)).status is Status.UNDECIDED
 
 
 def test_at_smaller_scale_seeds_must_differ_significantly():

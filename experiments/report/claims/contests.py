@@ -226,6 +226,10 @@ class First:
 
     def compare(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
         """Compare two runs of one seed."""
+        resolution = max(config.train.evaluate_every for config in configs)
+        return self._compared(better, worse, configs, strict)._replace(resolution=resolution)
+
+    def _compared(self, better: Record, worse: Record, configs: Configs, strict: bool) -> Pair:
         one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
         if one is not None and other is not None:
             return compared(better.seed, other - one, strict)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.rows import Quantity
-from experiments.report.claims.verdicts import Criterion, at_least, at_most, before, below, by, happens, near
+from experiments.report.claims.verdicts import Criterion, at_least, at_most, below, by, happens, near
 from experiments.report.kept.records import Record
 
 SOLVED = 1e-3
@@ -26,7 +26,7 @@ def solved(published: str = "", criterion: Criterion | None = None, settled_by: 
 
 def solved_before(update: int) -> Quantity:
     """Count the updates until test cross-entropy is below 1e-3, and expect fewer than published."""
-    return solved(f"< {update:,}", before(update), settled_by=update)
+    return solved(f"< {update:,}", by(update), settled_by=update)
 
 
 def solved_at_all() -> Quantity:
@@ -36,10 +36,7 @@ def solved_at_all() -> Quantity:
 
 
 def perfect(update: int, published: str) -> Quantity:
-    """Count the updates until the first whole evaluation without a wrong symbol, and expect at most `update`.
-
-    Evaluations are some updates apart, so that an event at an evaluation came at that update or before.
-    """
+    """Count the updates until the first whole evaluation without a wrong symbol, and expect at most `update`."""
     return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, by(update), settled_by=update, event=True)
 
 
@@ -61,7 +58,7 @@ It states the accuracy together with a cross-entropy below 1e-3, at which the ru
 def almost_perfect(update: int) -> Quantity:
     """Count the updates until test accuracy is almost perfect, and expect fewer than published."""
     name = f"updates until test accuracy of {ALMOST:.2%}"
-    return Quantity(name, _first_almost_perfect, "{:,.0f}", f"< {update:,}", before(update), update, event=True)
+    return Quantity(name, _first_almost_perfect, "{:,.0f}", f"< {update:,}", by(update), update, event=True)
 
 
 def _first_almost_perfect(run: Record) -> int | None:

@@ -118,13 +118,8 @@ def at_least(published: float, decimals: int) -> Criterion:
     return Criterion(lambda value: value is not None and value >= published - 0.5 * 10**-decimals)
 
 
-def before(update: int) -> Criterion:
-    """Agree with events in fewer updates than published."""
-    return Criterion(lambda value: value is not None and value < update)
-
-
 def by(update: int) -> Criterion:
-    """Agree with events in at most as many updates as published."""
+    """Agree with events up to the evaluation at the published number of updates, since they came before that evaluation."""
     return Criterion(lambda value: value is not None and value <= update)
 
 
@@ -257,6 +252,7 @@ class Pair(NamedTuple):
       settled: whether more training, as the claim specifies it, could not change who is better.
       failed: how many of the two diverged.
       may_change: whether the one that is behind gained more in its last evaluation than it is behind, in runs at smaller scale.
+      resolution: by how much the advantage may be off because events are dated by evaluations; 0 for other advantages.
     """
 
     seed: int
@@ -266,6 +262,7 @@ class Pair(NamedTuple):
     settled: bool = True
     failed: int = 0
     may_change: bool = False
+    resolution: float = 0.0
 
 
 def compared(seed: int, advantage: float, strict: bool, *, settled: bool = True, bound: bool = False) -> Pair:
@@ -297,12 +294,12 @@ def agreement(pairs: Sequence[Pair], words: str = "") -> str:
 
 
 def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> Verdict:
-    """Return the verdict on a relation between two models.
+    """Return the verdict on a relation between two models: at every size, what a test of the mean advantage says.
 
-    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. If it holds
-    for some seeds only, it is undecided, as equal models would show that most of the time. A seed does not agree if neither model shows
-    it, as of a task that neither learns. At smaller scale a relation agrees or disagrees if the mean
-    difference is significant, and is undecided otherwise. One seed decides nothing at any size.
+    At the published size, a relation is reproduced if the mean advantage is significantly above 0, contradicted if it is significantly
+    below 0, and undecided otherwise: equal models have an advantage for all of three seeds one time in eight. At smaller scale it then
+    agrees, disagrees or is undecided. A seed does not agree if neither model shows the relation, as of a task that neither learns. One
+    seed decides nothing.
 
     Args:
       pairs: one for each seed that both models have.
@@ -313,17 +310,18 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
     if not pairs:
         return NOT_RUN
     decided = [pair for pair in pairs if pair.agrees is not None]
-    status = _relation_status(pairs, decided)
+    finding = _finding(pairs, decided)
+    status = _relation_status(pairs, finding)
     at_smaller_scale = bool(smaller) or not all(pair.settled for pair in pairs)
     seeds = _one_seed(decided) if len(pairs) == 1 else agreement(pairs, " seeds agree")
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:
-        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, cut, *parts])), _finding(pairs, decided))
+        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, cut, *parts])), finding)
     if len(pairs) == 1 and status is not Status.DIVERGED:
         direction = _direction(decided[0]) if decided else "neither shows it"
         return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
-    return Verdict(status, ", ".join(parts), _finding(pairs, decided))
+    return Verdict(status, ", ".join(parts), finding)
 
 
 def _one_seed(decided: Sequence[Pair]) -> str:
@@ -357,30 +355,41 @@ FEWEST = 3
 """Pairs without which nothing is significant: with two, the test has one degree of freedom, and their nearness alone decides it."""
 
 
+def is_testable(pairs: Sequence[Pair]) -> bool:
+    """Return whether there are enough pairs for a test, and all of them have a number."""
+    return len(pairs) >= FEWEST and all(pair.advantage is not None for pair in pairs)
+
+
 def is_significant(pairs: Sequence[Pair]) -> bool:
     """Return whether the mean advantage differs from 0 by Student's test on pairs.
 
     A value at a cap enters as the cap. So the test compares means up to the cap (restricted means).
 
-    Fewer than three pairs leave it open. So do pairs without a number, and equal advantages: counts of epochs or updates are equal by
-    chance, and then have no spread to test with.
+    Fewer than three pairs leave it open, and so do pairs without a number. Equal advantages have no spread to test with: counts of epochs
+    are equal by chance. Of events, the interval between evaluations stands in for the standard deviation.
     """
+    if not is_testable(pairs):
+        return False
     values = [pair.advantage for pair in pairs if pair.advantage is not None]
-    testable = len(values) == len(pairs) >= FEWEST and len(set(values)) > 1
-    p_value = paired(values, [0.0] * len(values)) if testable else None
+    if len(set(values)) > 1:
+        p_value = paired(values, [0.0] * len(values))
+    else:
+        p_value = _p_value_of_equal(values, max(pair.resolution for pair in pairs))
     return p_value is not None and p_value < LEVEL
 
 
-def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
-    if not decided:
+def _p_value_of_equal(values: Sequence[float], deviation: float) -> float | None:
+    """Return the two-sided p-value of Student's test on equal advantages with an assumed standard deviation; None if it is 0."""
+    from scipy import stats  # takes half a second
+
+    return 2 * float(stats.t.sf(abs(values[0]) * math.sqrt(len(values)) / deviation, len(values) - 1)) if deviation else None
+
+
+def _relation_status(pairs: Sequence[Pair], finding: Finding) -> Status:
+    """Return the status of an ordering at the published size: what the test finds, if any seed decides anything."""
+    if finding is Finding.NONE:
         return Status.DIVERGED if all(pair.failed == 2 for pair in pairs) else Status.NOT_REPRODUCED
-    found = difference(decided)
-    agreeing = sum(bool(pair.agrees) for pair in decided)
-    if agreeing == len(pairs):
-        return Status.REPRODUCED
-    if found is not None and len(decided) == len(pairs) and found.mean < 0 and is_significant(decided):
-        return Status.CONTRADICTED
-    return Status.UNDECIDED if agreeing else Status.NOT_REPRODUCED
+    return {Finding.FOR: Status.REPRODUCED, Finding.AGAINST: Status.CONTRADICTED}.get(finding, Status.UNDECIDED)
 
 
 def span(values: Sequence[int]) -> str:

@@ -117,7 +117,7 @@ def _zoom_on_errors(axes: "Axes", curves: Curves, levels: Sequence[float]) -> No
 
 
 def _draw(axes: "Axes", curves: Curves, style: LineStyle) -> None:
-    """Draw the mean and the range of the seeds up to the shortest run, and each seed thinly."""
+    """Draw the median and the range of the seeds up to the shortest run, and each seed thinly: one spike would dominate a mean."""
     one, color, dashes = len(curves) == 1, style.color, style.dashes
     width, alpha = (1.4, 1.0) if one else (0.8, 0.6)
     for curve in curves:
@@ -125,7 +125,7 @@ def _draw(axes: "Axes", curves: Curves, style: LineStyle) -> None:
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if not one and common:
         scores = np.array([[curve[update] for update in common] for curve in curves])
-        axes.plot(common, scores.mean(axis=0), color=color, linestyle=dashes, linewidth=1.8)
+        axes.plot(common, np.median(scores, axis=0), color=color, linestyle=dashes, linewidth=1.8)
         axes.fill_between(common, scores.min(axis=0), scores.max(axis=0), color=color, alpha=0.15, linewidth=0)
 
 

@@ -201,10 +201,7 @@ def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     differing = f"low rank is {alone}, and low rank plus diagonal is {diagonal}"
     both = f"low rank with or without a diagonal is {alone}" if alone == diagonal else differing
     versus_low_rank = _sides(low_rank, DIAGONAL)
-    return (
-        f"At equal {terms}, compared with dense matrices, {both} (tests corrected by Holm's method). Compared with low rank alone, the "
-        f"diagonal is {versus_low_rank}."
-    )
+    return f"At equal {terms}, compared with dense matrices, {both}. Compared with low rank alone, the diagonal is {versus_low_rank}."
 
 
 def _sides(found: Found, kind: str) -> str:

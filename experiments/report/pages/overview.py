@@ -1,20 +1,22 @@
 """REPRODUCTION.md: one page, for each paper what became of its claims, the most telling figure, and what to take away."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from experiments.report.claims.judged import Judged, tally
 from experiments.report.claims.rows import QUOTED
-from experiments.report.claims.verdicts import Status
+from experiments.report.claims.verdicts import LEVEL, Finding, Status, is_testable
 from experiments.report.pages.paper_page import DOCS, page_path
 from experiments.report.wording.markdown import figure_path, table
 
 INTRODUCTION = f"""\
 # Reproduction
 
-This page compares claims of five papers, in four sections, with runs of this project. `python -m experiments.report` computes it and the
-linked pages from kept results. Every score of every table row, and every ordering of two models, is one claim with one verdict ([what a
-verdict means]({DOCS}/verdicts.md)). Each ordering is one test at 5 %, without correction for several. No paper says that its
-values are means, so each seed of ours is compared with them.
+This page compares the claims of four papers with runs of this project. `python -m experiments.report` computes it and the linked pages
+from kept results. Every score of every table row, and every ordering of two models, is one claim with one verdict ([what a verdict
+means]({DOCS}/verdicts.md)). A value is *reproduced* if each seed is at least as good as the published value,
+which no paper calls a mean. An ordering is reproduced if the mean advantage over seeds is significant at 5 %, without correction for
+several tests.
 
 In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24. A
 *full* GRU has dense matrices, and RNN-760 has 760 units. *Tied* matrices share one projection."""
@@ -22,7 +24,8 @@ In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
     """Return REPRODUCTION.md. `crossing` says what comparisons on equal terms mean for the papers."""
-    parts = [INTRODUCTION, _in_words(judged), *(part for one in judged for part in _paper(one)), _further(crossing)]
+    papers = [part for one in judged for part in _paper(one)]
+    parts = [INTRODUCTION, _in_words(judged), *papers, *_on_equal_terms(crossing), _further()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -36,12 +39,21 @@ def _in_words(judged: Sequence[Judged]) -> str:
     quoted = sum(q.row.note == QUOTED for one in judged for q in one.quantities)
     quoted += sum(r.relation.note == QUOTED for one in judged for r in one.relations)
     published = sum(count for status, count in found.items() if status not in APART)
+    open_ones = found[Status.NOT_RUN] + found[Status.NOT_HERE]
     return (
-        f"Of {found.total()} claims, {published} were judged at the published size; {_of_one_seed(judged)} of these are values of one "
-        f"seed. Orderings with one seed ({found[Status.ONE_SEED]}) decide nothing. Runs with recipes of this project count as "
-        f"smaller scale. {quoted} of the claims that cannot be run here are quoted from other authors. ± is a standard deviation over "
-        f"seeds for a value, a standard error for a difference."
+        f"Of {found.total()} claims, {open_ones} have no run ({quoted} are quoted from other authors), and {published} were judged at the "
+        f"published size, {_of_one_seed(judged)} of them with one seed. {_tested(judged)} Own recipes count "
+        f"as smaller scale. ± is a standard deviation over seeds for a value, a standard error for a difference."
     )
+
+
+def _tested(judged: Sequence[Judged]) -> str:
+    """Return how many orderings were tested and are significant, and how many would be if no two models differed."""
+    relations = (r for one in judged for r in one.relations if all(pair.agrees is not None for pair in r.pairs))
+    tested = [r for r in relations if is_testable(r.pairs)]
+    significant = sum(r.verdict.finding in (Finding.FOR, Finding.AGAINST) for r in tested)
+    by_chance = f"about {LEVEL * len(tested):.0f} would be by chance alone"
+    return f"{significant} of {len(tested)} tested orderings are significant; {by_chance}."
 
 
 def _of_one_seed(judged: Sequence[Judged]) -> int:
@@ -59,19 +71,37 @@ def _paper(judged: Judged) -> list[str]:
         f"## {paper.title}",
         f"{paper.citation}. [Every claim]({page_path(paper.name)})",
         counts,
+        *_reproduced(judged),
         f"![{paper.caption.partition(':')[0].partition(',')[0]}]({telling})",  # the caption below says the rest
         f"*{paper.caption}.*",
         sentences,
     ]
 
 
-def _further(crossing: Sequence[str]) -> str:
-    lines = [
-        f"[Kept runs, hardware and commands]({page_path('runs')})",
-        f"[Trained networks]({page_path('models')}), with a card each",
-        f"[Cells and parametrizations on equal terms]({page_path('crossing')}): small networks, three tasks, in none of the papers",
-    ]
-    return "## More\n\n" + "\n".join(f"- {line}" for line in [*lines, *crossing])
+def _reproduced(judged: Judged) -> list[str]:
+    """Return a paragraph that lists the claims that are reproduced; nothing if there are none."""
+    values = Counter(
+        q.row.title if q.row.setting else f"{q.row.title}, {q.row.where.partition(', ')[2]}"
+        for q in judged.quantities
+        if q.verdict is not None and q.verdict.status is Status.REPRODUCED
+    )
+    said = [f"{title}{f' ({count} values)' if count > 1 else ''}" for title, count in values.items()]
+    said += [r.relation.sentence.partition(" (")[0] for r in judged.relations if r.verdict.status is Status.REPRODUCED]
+    return [f"Reproduced: {'; '.join(said)}."] if said else []
+
+
+def _on_equal_terms(crossing: Sequence[str]) -> list[str]:
+    """Return the section on comparisons that are in none of the papers; nothing if none was run."""
+    if not crossing:
+        return []
+    networks = f"[Small networks of six cells]({page_path('crossing')})"
+    lead = f"{networks} were compared on three tasks, which none of the papers did. Tests are corrected by Holm's method."
+    return ["## Cells and parametrizations on equal terms", lead, "\n".join(f"- {line}" for line in crossing)]
+
+
+def _further() -> str:
+    lines = [f"[Kept runs, hardware and commands]({page_path('runs')})", f"[Trained networks]({page_path('models')}), with a card each"]
+    return "## More\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 VERDICTS = """\
@@ -82,12 +112,12 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 
 | verdict | meaning |
 | --- | --- |
-| reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
+| reproduced | of a value: every seed agrees, trained as long as the claim says; of an ordering: the mean advantage is significant |
 | reproduced by k of n seeds | of a value: the others disagree, diverged, decide nothing, or ended too early |
-| undecided | an ordering at the published size that some seeds have and others do not, and that is not reversed significantly |
+| undecided | an ordering at the published size whose mean advantage is significant neither way |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
 | one seed only | an ordering at the published size that rests on one pair of runs, or on one run and a number of other authors |
-| not reproduced | no seed agrees |
+| not reproduced | of a value: no seed agrees; of an ordering: neither model shows it, as on a task that neither learns |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
 | run at smaller scale | fewer updates, a smaller network, less or other data, own or guessed settings (at any size), or too few full runs |
@@ -128,19 +158,20 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 
 Both models are compared seed by seed. The table has the mean advantage, its standard error over seeds, and how many seeds agree.
 
-- **At the published size**, an ordering is *reproduced* if all seeds agree. It is *contradicted* if the mean advantage is significantly
-  negative and no seed is undecided: Student's test on pairs, at 5 % for each ordering by itself. Summaries count it as for or against the
-  paper only if that test is significant, one way or the other.
+- **The test** is Student's on pairs, two-sided, at 5 % for each ordering by itself. Nothing is significant if a seed is undecided.
+- **At the published size**, an ordering is *reproduced* if the mean advantage is significantly positive, *contradicted* if it is
+  significantly negative, and *undecided* otherwise. "No worse" is held to the same test.
+- **At smaller scale**, it *agrees*, *disagrees* or is *undecided* in the same way. It is *not judged* if no seed decides anything, for
+  example because longer training may change which model is ahead.
 - **Table only** marks orderings that a table of the paper has, and its text does not state.
-- **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test. It is *not judged* if no seed decides
-  anything, for example because longer training may change which model is ahead. It is *undecided* otherwise.
 - **Signs**: ">" stands for better, and ">=" for no worse. In the tables of the lattice paper, "<" compares the number that is named. A
   negative advantage is against the paper.
-- **One seed** decides no ordering at any size. (A value of the published size may be reproduced with one seed, which is then printed.)
+- **One seed** decides no ordering at any size. (A value of the published size is judged with one seed, too, which is then printed.)
 - **Two seeds** are never significant. A test with one degree of freedom depends on how near two numbers happen to be.
 - **Equal operations**: usual networks of several sizes give scores at several numbers of operations. Between the two nearest ones, the
   score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,
-  which favours the network with variable computation.
+  which favours the network with variable computation. The ordering is judged even if the target of m is a guess, because the usual network
+  has as many operations at any target.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
   cap on epochs, if more epochs could change which model is ahead. In other runs at smaller scale, a pair is undecided if longer training
   could reverse it: the network that is behind improved by more than its gap in its last evaluation.
@@ -150,8 +181,9 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   If one network gets there only after the other one's training has ended, at the length that the claim asks for, the pair decides nothing.
 - **Caps**: if a run reached the cap, the test uses the cap as its value. So means up to the cap are compared (restricted means), and the
   mean advantage is a bound.
-- **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
-- All of three seeds agree by chance one time in eight, if two models are equal.
+- **Ties**: advantages that are equal for all seeds have no spread. Of events, the interval between evaluations stands in for the standard
+  deviation. Others cannot be significant.
+- All of three seeds agree by chance one time in eight, if two models are equal. So that alone reproduces nothing.
 - **Stand-ins** are claims of their own, beside those of the published size: a VCRNN of 256 units on characters and one of 128 on bits
   against RNNs of as many operations, and four points on English in place of Figure 4 of that paper.
 - Orderings that the lattice paper claims, but that do not hold in its own table, are left out and listed on its page.

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from experiments.report.claims.judged import NONE, Judged
+from experiments.report.claims.matching import excess, recorded
 from experiments.report.claims.paper import Study
-from experiments.report.claims.rows import Planned
+from experiments.report.claims.rows import Planned, Row
 from experiments.report.claims.verdicts import Verdict
 from experiments.report.figures.analyses import analysis_figures
 from experiments.report.figures.learning_curves import tabulated
@@ -135,7 +136,9 @@ def _study(study: Study, judged: Judged) -> list[str]:
     title = f"## Learning curves. {study.title}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
-    return [title, image, *others, f"{capitalized(study.score_name)} by update:", *blocks]
+    lines = "Thin lines are runs. Thick ones are their medians and bands their ranges, up to the end of the shortest run."
+    several = [lines] if any(len(own) > 1 for own in runs.values()) else []
+    return [title, image, *several, *others, f"{capitalized(study.score_name)} by update:", *blocks]
 
 
 def _some_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], start: int) -> str:
@@ -166,12 +169,21 @@ def _first_names(names: Sequence[str]) -> str:
     return "; ".join(names) if len(names) <= 2 else f"{names[0]}, and {len(names) - 1} more rows"
 
 
+def _longer(row: Row, judged: Judged) -> str:
+    """Return which seeds of a row were trained for longer than its command says, and with which flag; nothing if none was."""
+    if row.network is None:
+        return ""
+    runs = row.network.runs(judged.evidence)
+    longer = {seed: recorded(run)["train.updates"] for seed, run in runs.items() if excess(row.network.config, run)}
+    return "".join(f"; seed {seed} with --train.updates {updates}" for seed, updates in longer.items())
+
+
 def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
     """Return the command of every row, those of relations included, each once; `--seeds` is left to the reader."""
     named: dict[Planned, list[str]] = {}
     for row in judged.paper.rows:
         for planned in row.planned(seeds):
-            named.setdefault(planned, []).append(f"{row.where}: {row.title}")
+            named.setdefault(planned, []).append(f"{row.where}: {row.title}{_longer(row, judged)}")
     for relation in judged.paper.relations:
         for planned in relation.planned(seeds):
             named.setdefault(planned, [relation.sentence])

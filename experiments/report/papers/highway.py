@@ -372,7 +372,10 @@ STUDIES = (
         "{:.1f}",
         (*OF_DEPTH.values(), LOW_DECAY, *LSTM.values(), *SMALL.values()),
         tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 6, 8, 10)),
-        levels={f"published, 1275 and 1110 units, depth {depth}": FIGURE_5A_POINTS["tied"][depth - 1][0] for depth in (1, 3)},
+        levels={
+            f"published validation, {word_lm.PTB_WIDTHS[depth]:,} units, depth {depth}": FIGURE_5A_POINTS["tied"][depth - 1][0]
+            for depth in (1, 3)
+        },
     ),
     Study(
         "word_lm_equal",

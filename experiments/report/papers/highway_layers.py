@@ -70,18 +70,18 @@ def layers_takeaway(judged: Judged) -> Takeaway:
     said = {
         "the first layer contributes most": direction(most),
         "closing layers (holding transform gates at 0) in general costs substantially": direction(some),
-        "the first layer's gates are more open than those of any other (a reading of 'typically high')": direction(more_open),
-        "the first layer's gates are open on average (our reading of 'typically high')": direction(opened),
-        "gates of all layers open in training (our reading of 'all layers are utilized')": direction(used),
+        "the first layer's gates are more open than those of any other (our reading)": direction(more_open),
+        "the first layer's gates are open on average (our reading)": direction(opened),
+        "gates of all layers open in training (our reading)": direction(used),
         "gates of the other layers switch over time": direction(switching),
     }
     return Takeaway(
         f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}, lowest validation loss; settings of the "
-        f"unread supplement are guesses). {by_finding(said)} The paper's network may have been trained further.",
+        f"unread supplement are guesses). {by_finding(said)} {_how_far(seeds)}",
         (
-            _how_far(seeds),
             _of_first(seeds),
             _of_others(seeds),
+            "The paper calls the gates of the first layer typically high, and says that all layers are utilized.",
             f"{_of_gates(seeds)} (weights of the lowest validation loss). Ranges are over all seeds and layers.",
         ),
     )
@@ -151,7 +151,7 @@ def _training_losses(seeds: Sequence[Layers], form: str) -> tuple[str, str]:
 def _how_far(seeds: Sequence[Layers]) -> str:
     """Return the training losses where the networks are analysed, and at the end."""
     losses, last = _training_losses(seeds, "{:.1f}")
-    return f"Where our networks are analysed, training losses are {losses} nats per frame; later they are {last}."
+    return f"The training loss is {losses} nats per frame there, and {last} at the end, so the paper's network may be trained further."
 
 
 def _of_state(seeds: Sequence[Layers]) -> str:

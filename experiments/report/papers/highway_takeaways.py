@@ -48,10 +48,12 @@ def _on_tables(judged: Judged) -> Takeaway:
     """Return what became of the tables of words and of Wikipedia."""
     whole = judged.relation("depth 10 with the smaller weight decay")
     return Takeaway(
-        f"**The paper's main result**, perplexity 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
-        f"That comparison changes more than depth: 19.3 million parameters become 23.5, because embeddings are tied, and the network with "
-        f"65.4 was trained with a smaller weight decay. "
-        f"{at_published_size(judged, ('Table 2', 'Table 3'), 'Tables 2 and 3 (enwik8 and text8)')}"
+        f"**The paper's main result**, perplexity 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}.",
+        (
+            at_published_size(judged, ("Table 2", "Table 3"), "Tables 2 and 3 (enwik8 and text8)"),
+            "The comparison of 90.6 and 65.4 changes more than depth: 19.3 million parameters become 23.5, as embeddings are tied, and "
+            "the network with 65.4 was trained with a smaller weight decay.",
+        ),
     )
 
 
@@ -113,7 +115,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     agrees = [pair.agrees for pair in ends.pairs]
     verb = "better" if all(agrees) else "worse" if all(one is False for one in agrees) else "better for some seeds only"
     seeds = f" ({agreement(ends.pairs, ' seeds agree')})" if len(agrees) > 1 else ""
-    means = f" (means of the {len(common)} seeds that all depths have)" if len(common) > 1 else ""
+    means = f" (means over {len(common)} seeds)" if len(common) > 1 else ""
     lowest = min(mean_of, key=lambda depth: mean_of[depth])
     rises = f" Perplexity is lowest at depth {lowest}{_beyond(scores, common, lowest)}." if lowest < max(scores) else ""
     return (

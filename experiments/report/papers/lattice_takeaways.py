@@ -41,7 +41,9 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
             (
                 *_scales(judged),
                 *(found for _, found in losses),
-                "Orderings that do not hold in Table 1 are listed in the [remarks](#remarks) and not counted.",
+                "The text orders losses and epochs, which we read as orderings on each text and at each size.",
+                f"Orderings that do not hold in Table 1 are listed in the [remarks](#remarks) and not counted. "
+                f"{sum(map(is_even, lacking()))} of these {len(lacking())} are equal at the printed digits.",
             ),
         ),
         Takeaway(
@@ -121,9 +123,8 @@ def _not_in_the_table() -> str:
     """Return how many orderings of losses and of epochs Table 1 does not have."""
     missing, of = (Counter(one.score for one in orderings) for orderings in (lacking(), claimed()))
     return (
-        f"The text orders losses and epochs, which we read as orderings on each text and at each size. In the paper's own Table 1, "
-        f"{missing['loss']} of {of['loss']} of losses and {missing['epochs']} of {of['epochs']} of epochs do not hold. Of these "
-        f"{missing.total()}, {sum(map(is_even, lacking()))} are equal at the printed digits."
+        f"The text orders losses and epochs. In the paper's own Table 1, "
+        f"{missing['loss']} of {of['loss']} orderings of losses and {missing['epochs']} of {of['epochs']} of epochs do not hold."
     )
 
 
@@ -181,7 +182,10 @@ def _epochs(judged: Judged, other: str) -> str:
     """Say how many epochs fewer, or more, LRUs need than another model, on both texts."""
     found = {text: judged.relation(f"LRU < {other}: fewer epochs ({text}") for text in BOOKS}
     said = _by_text({text: r for text, r in found.items() if r.difference is not None})
-    return f"Against {other}s, LRUs need {said}." if said else f"Epochs of {other}s are not yet run."
+    if not said:
+        return f"Epochs of {other}s are not yet run."
+    capped = any(pair.bound for r in found.values() for pair in r.pairs)
+    return f"Against {other}s{', which reach our cap on epochs' if capped else ''}, LRUs need {said}."
 
 
 def _by_text(found: Mapping[str, JudgedRelation]) -> str:
@@ -193,23 +197,19 @@ def _by_text(found: Mapping[str, JudgedRelation]) -> str:
 
 
 def _from_glorot(judged: Judged) -> str:
-    """Compare epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run.
-
-    Both initializations are compared in the same studies, as epochs depend on the size of the network.
-    """
-    found = {}
+    """Compare epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
+    found, sizes = {}, []
     for text in BOOKS:
         claim = judged.relation(f"LRU < GRU: fewer epochs ({text}").relation
-        both = [_by_study(judged, claim, start) for start in ("glorot", "lru")]
-        known = [study for study in both[0] if all(study in of and of[study].difference is not None for of in both)]
-        found.update({(text, study): [of[study] for of in both] for study in known})
+        for study, one in _by_study(judged, claim, "glorot").items():
+            if one.difference is not None:
+                found[text] = one
+                sizes.append(f"{judged.evidence.studies[study]['options']['parameters']:,}")
     if not found:
         return ""
-    glorot, code = ({text: of[k] for (text, _), of in found.items()} for k in (0, 1))
-    sizes = in_series(list(dict.fromkeys(f"{judged.evidence.studies[study]['options']['parameters']:,}" for _, study in found)))
     return (
-        f" Networks of {sizes} parameters were also trained with Glorot's initialization, which the paper's text names. Against GRUs, "
-        f"LRUs then need {_by_text(glorot)}. Initialized as in the code, they need {_by_text(code)}."
+        f" With Glorot's initialization, which the paper's text names, LRUs of {in_series(list(dict.fromkeys(sizes)))} parameters need "
+        f"{_by_text(found)}."
     )
 
 
@@ -221,14 +221,29 @@ def _by_study(judged: Judged, claim: Relation[Any], start: str) -> dict[str, Jud
 
 
 def _first_epochs(judged: Judged) -> Sequence[Takeaway]:
-    """Compare losses of LRUs and GRUs after one epoch of the Penn Treebank, initialized as in the code, in each study; nothing if none."""
-    claim = judged.relation("LRU < GRU: lower test loss after one epoch (PTB").relation
-    found = _by_study(judged, claim, "lru")
-    sizes = {study: _size_of(judged.evidence.studies[study]).replace(", ", " and ") for study in found}
-    said = [gap(one, f"with {sizes[study]} of the text, LRUs", "GRUs", "nats per character", "are") for study, one in found.items()]
-    listed = "; ".join(sentence.removesuffix(".") for sentence in said)
-    lead = f"**First epoch.** The text has LRUs 'almost always' ahead after one epoch. On {BOOKS['PTB']}, {listed}."
-    return (Takeaway(lead, (_after_one(judged),)),) if said else ()
+    """Count orderings of losses after one epoch, and compare LRUs and GRUs in each study and from both starts; nothing if none was run."""
+    found = [r for r in judged.relations if r.relation.contest is ONE_EPOCH]
+    starts = {start: _after_one_from(judged, start) for start in ("lru", "glorot")}
+    if not any(r.pairs for r in found) or not starts["lru"]:
+        return ()
+    glorot = f"; with Glorot's initialization {starts['glorot']}" if starts["glorot"] else ""
+    text = (
+        f"**First epoch.** The text has LRUs 'almost always' ahead after one epoch. Of {_tally(found, 'orderings')}. Advantages over GRUs "
+        f"in nats per character: initialized as in the code {starts['lru']}{glorot}."
+    )
+    return (Takeaway(text, (_after_one(judged),)),)
+
+
+def _after_one_from(judged: Judged, start: str) -> str:
+    """Return how LRUs compare with GRUs after one epoch from one start, in each study of each text."""
+    said = []
+    for text in BOOKS:
+        claim = judged.relation(f"LRU < GRU: lower test loss after one epoch ({text}").relation
+        found = _by_study(judged, claim, start)
+        for study, one in found.items():
+            size = f", {judged.evidence.studies[study]['options']['parameters']:,} parameters" if len(found) > 1 else ""
+            said.append(f"{one.advantage} ({text}{size}, {says(one.verdict)})")
+    return in_series(said)
 
 
 def _in_each_study(judged: Judged) -> list[str]:

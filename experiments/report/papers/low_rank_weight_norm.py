@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.paper import Takeaway
@@ -56,16 +54,11 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 
 
 def _endings(judged: Judged) -> str:
-    """Return at which learning rates fewer, or more, networks end above the memoryless predictor with weight normalization than without."""
-    published, short = _published_endings(judged), _by_rate(judged, lambda arms: arms.normalized, _above)
-    outcomes = {"at the published learning rate": published, **{f"{when} this rate": both for when, both in short.items()}}
-    run = {when: both for when, both in outcomes.items() if all(both)}
-    differ = {when: both for when, both in run.items() if np.mean(both[0]) != np.mean(both[1])}
-    if not run:
-        return ""
-    alike = in_series([when for when in run if when not in differ])
-    listed = "; ".join(filter(None, (_with_and_without(differ), f"as many {alike}" if alike else "")))
-    return f" Networks that end worse than a predictor without memory, with it and without: {listed}."
+    """Return how many networks end above the memoryless predictor at each learning rate, with weight normalization and without."""
+    long = _with_and_without({f"at the published learning rate (fixed lag{_if_recovering(judged)})": _published_endings(judged)})
+    short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
+    listed = "; ".join(filter(None, (long, f"{short} this rate (other tasks, 1,500 updates)" if short else "")))
+    return f" Some networks end worse than a predictor without memory. With and without it, these are {listed}." if listed else ""
 
 
 def _published_endings(judged: Judged) -> Outcomes:
@@ -85,7 +78,7 @@ def _without_recovery(judged: Judged) -> str:
 def _if_recovering(judged: Judged) -> str:
     """Return how many normalized networks with recovery end above the memoryless predictor, if none of them needed recovery."""
     runs = _recovering_for_nothing(judged)
-    return f" ({sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed)" if runs else ""
+    return f"; with recovery, which none needed, {sum(_above(runs, FIXED))} of {len(runs)}" if runs else ""
 
 
 def _seeds(relations: Sequence[JudgedRelation]) -> str:

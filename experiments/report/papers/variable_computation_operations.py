@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.report.claims.judged import Judged, JudgedRelation, summarize
+from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.relations import OnCurve, Relation, Versus
 from experiments.report.claims.rows import Network, Quantity
@@ -47,7 +48,8 @@ def at_equal_operations(judged: Judged) -> Takeaway:
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'All is at smaller scale here. ' if all_small and not large.pairs else ''}{_large_and_small(large, characters)}"
-        f"{_at_a_constant_rate(judged, characters)} {gap(gated, alike, 'such GRUs', '')}",
+        f"{_at_a_constant_rate(judged, characters)}{_behind_with_hard_mask(judged, characters)} {gap(gated, alike, 'such GRUs', '')}"
+        f"{_with_cut_gradients(judged)}",
         (
             _when(characters) if large.pairs else "",
             f"{of_size}{_devices(judged)}" if of_size else "",
@@ -60,7 +62,6 @@ def at_equal_operations(judged: Judged) -> Takeaway:
                 "With the recipe tried first (12 epochs, constant learning rate), VCRNN-256",
             ),
             _otherwise(judged, characters, ANNEALED_SCALE, CONSTANT_SCALE, "After 20 epochs at a constant learning rate, VCRNN-256"),
-            _with_hard_mask(judged, characters),
             gap(bits, f"{_trained(bits)} VCRNN on bits", "RNNs of as many operations", BITS),
             _otherwise(
                 judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant learning rate, the VCRNN on bits"
@@ -145,10 +146,17 @@ def _devices(judged: Judged) -> str:
     return f" Trained on a GPU, where products are rounded to TF32: {in_series(said)}; the others on CPUs." if said else ""
 
 
-def _with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
+def _behind_with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
     """Return the same comparison with the hard mask; nothing if it was not run. The paper does not say which mask its scores have."""
     hard = _at_scale(judged, found, found.smaller, hard=True)
-    return gap(hard, "With a hard mask, which skipping needs, VCRNN-256", "such RNNs", BITS) if hard.pairs else ""
+    return f" With a hard mask, which skipping needs, it is {placed(hard)} ({says(hard.verdict)})." if hard.pairs else ""
+
+
+def _with_cut_gradients(judged: Judged) -> str:
+    """Return that the gradient into the schedulers of the compared networks is cut; nothing if that of one is not."""
+    runs = [run for network in (SMALL_VC, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()]
+    cut = bool(runs) and all(recorded(run).get("model.schedule.gradient") == "cut" for run in runs)
+    return " All these networks cut the gradient into the scheduler, and the paper's do not." if cut else ""
 
 
 def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:

@@ -70,7 +70,7 @@ def _others(judged: Judged) -> Takeaway:
 
 
 SMALLEST = {"RNN-100": BIT_NETWORKS["RNN-100"], "CRNN-100": CRNN_100}
-ORDERINGS = {Finding.FOR: "agree", Finding.AGAINST: "disagree", Finding.OPEN: "undecided"}
+ORDERINGS = {Finding.FOR: "for the paper", Finding.AGAINST: "against it", Finding.OPEN: "undecided"}
 
 
 def _schedules(judged: Judged) -> Takeaway:
@@ -97,7 +97,7 @@ def _schedules(judged: Judged) -> Takeaway:
     decided = {claim: found for claim, found in _findings(said).items() if found in DECIDED}
     return Takeaway(
         f"**Schedules** {_follow(list(said.values()))} {by_finding(decided)} {_open_ones(len(said) - len(decided))}Of "
-        f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
+        f"{len(fast)} orderings of faster and slower notes: {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             by_finding(_findings(_of_structure(judged, _highest(judged, SMALL_VC), _highest(judged, SMALL_VCGRU)))),
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
@@ -139,7 +139,7 @@ def _of_structure(judged: Judged, highest: str = "", highest_of_gated: str = "")
         "m is lower on rests than on notes": judged.relation("less computation on rests"),
         f"m of a VCRNN of 256 units is highest at word boundaries (our reading{highest})": boundaries,
         f"m of a VCGRU of 256 units is highest at word boundaries (our reading{highest_of_gated})": gated,
-        "with 8 buffer bits (zeros behind each character), most of the computation is on characters": fewer,
+        "with 8 buffer bits (zeros after each character), most of the computation is on characters": fewer,
         "8 buffer bits are mostly ignored": judged.relation("8 buffer bits are mostly ignored"),
         "with 24 buffer bits, most of the computation is on characters": most,
         "24 buffer bits are mostly ignored": judged.relation("24 buffer bits are mostly ignored"),
