@@ -403,8 +403,8 @@ PAPER = Paper(
     studies=STUDIES,
     plots=PLOTS,
     telling="copy_variable_length.png",
-    caption="Copying of variable length: every run, the medians (thick), the log of a published run, the criterion (0.001) and the predictor without "
-    "memory",
+    caption="Copying of variable length: every run, the medians (thick), the log of a published run, the criterion (0.001) and the "
+    "predictor without memory",
     takeaways=takeaways,
     remarks=remarks,
 )

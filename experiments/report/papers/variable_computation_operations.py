@@ -156,7 +156,7 @@ def _with_cut_gradients(judged: Judged) -> str:
     """Return that the gradient into the schedulers of the compared networks is cut; nothing if that of one is not."""
     runs = [run for network in (SMALL_VC, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()]
     cut = bool(runs) and all(recorded(run).get("model.schedule.gradient") == "cut" for run in runs)
-    return " All these networks cut the gradient into the scheduler, and the paper's do not." if cut else ""
+    return " All these networks cut the gradient into the scheduler, of which the paper says nothing." if cut else ""
 
 
 def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
