@@ -46,6 +46,26 @@ def test_blank_lines_stand_around_tables_and_headings(page):
     assert list(glued_lines(page.read_text("utf-8"))) == []
 
 
+def headless_tables(text):
+    """Return the first lines of tables without a row of dashes below them, as 'number: text'. Markdown shows them as text."""
+    fenced, lines = False, ["", *text.splitlines(), ""]
+    for number, line in enumerate(lines[1:-1], 1):
+        fenced ^= line.startswith("```")
+        begins = line.startswith("|") and not lines[number - 1].startswith("|")
+        if not fenced and begins and not re.match(r"\|(?: ?:?-{3,}:? ?\|)+$", lines[number + 1]):
+            yield f"{number}: {line}"
+
+
+@pytest.mark.parametrize("page", WITH_TABLES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_tables_have_heads(page):
+    """A blank line within a table makes its second half text."""
+    assert list(headless_tables(page.read_text("utf-8"))) == []
+
+
+def test_headless_tables_are_found():
+    assert list(headless_tables("| a |\n|---|\n| b |\n\n| c |\n| d |\n\n```\n| e |\n```\n| f |\n| --- |\n")) == ["5: | c |"]
+
+
 def test_glued_lines_are_found():
     assert list(glued_lines("# A\n\nb\n## C\n\n| d |\n|---|\ne\n\n```sh\n# f\ng\n```\n")) == ["4: ## C", "8: e"]
 
@@ -237,7 +257,7 @@ def test_every_recipe_has_a_row_with_its_learning_rate():
 
 def test_the_terms_are_in_alphabetical_order():
     terms = re.findall(r"^\| ([\w ,-]+?) \| [A-Z]", (DOCS / "terms.md").read_text(), re.MULTILINE)
-    assert len(terms) == 20
+    assert len(terms) == 27
     assert terms == sorted(terms, key=str.casefold)
 
 
