@@ -72,18 +72,19 @@ def source_of_costs() -> str:
 def _source(content: dict[str, Any]) -> str:
     return (
         f"Costs: processor time of one seed, with all updates and evaluations, without start and compilation, measured on "
-        f"{_machine(content)}; 'about' is an estimate from counts of operations."
+        f"{_machine(content)}, beside other work, so two costs may differ threefold by chance; 'about' is an estimate from counts of "
+        f"operations."
     )
 
 
 def machine_of_costs() -> str:
-    """Return where and when the costs were measured: 'a core (AMD EPYC) on 2026-11-23'; an empty string if there are none."""
+    """Return where and when the costs were measured: 'a core (AMD EPYC) until 2026-11-23'; an empty string if there are none."""
     content = read_costs(COSTS)
     return _machine(content) if content else ""
 
 
 def _machine(content: dict[str, Any]) -> str:
-    return f"a core ({content['processor']}) on {content['date']}"
+    return f"a core ({content['processor']}) until {content['date']}"
 
 
 def _in_words(hours: float, measured: bool) -> str:
