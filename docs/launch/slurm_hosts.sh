@@ -5,6 +5,10 @@
 #
 # All hosts must see the directory of --data.dir. --workdir belongs on a shared disk: after requeueing, another host may be the first.
 #
+# Environment variables:
+#   PYTHON       the interpreter of the environment with lrpt (default: python)
+#   LRPT_TURNS   how often the job may be requeued (default: 100)
+#
 #SBATCH --job-name=lrpt-hosts
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1

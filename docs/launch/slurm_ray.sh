@@ -5,6 +5,11 @@
 #
 # DIR is on a disk that all nodes share. The sweep runs on the first node, and goes on if other nodes are lost.
 #
+# Environment variables:
+#   PYTHON          the interpreter of the environment with lrpt (default: python); `ray` of the same environment must be in PATH
+#   LRPT_RAY_PORT   port of the head of the cluster (default: 6379); give jobs that share a node different ones
+#   LRPT_RAY_WAIT   seconds to wait for the head before the other nodes join it (default: 20)
+#
 #SBATCH --job-name=lrpt-ray
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1

@@ -3,6 +3,10 @@
 #
 #   sbatch docs/launch/slurm_seeds.sh permuted_mnist --preset paper --data.dir DIR
 #
+# Environment variables:
+#   PYTHON      the interpreter of the environment with lrpt (default: python)
+#   LRPT_RUNS   directory of the runs, on a disk that all nodes share (default: runs). Seed 3 writes to LRPT_RUNS/permuted_mnist/seed3.
+#
 #SBATCH --job-name=lrpt
 #SBATCH --array=0-4
 #SBATCH --ntasks=1

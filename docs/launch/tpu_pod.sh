@@ -5,6 +5,10 @@
 #
 # A clone of this repository with its environment in .venv (pip install -e . 'jax[tpu]') must lie in ~/lrpt on every host. After
 # preemption, start the same command again: the run goes on from its checkpoint, which must lie on a disk that outlives the slice.
+#
+# Environment variables:
+#   TPU    name of the slice (required)
+#   ZONE   its zone (required)
 set -euo pipefail
 
 : "${TPU:?the name of the slice}" "${ZONE:?its zone}" "${1:?the name of an experiment, as in wiki}"
