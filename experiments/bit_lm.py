@@ -4,12 +4,12 @@
     python -m experiments.bit_lm --preset paper --data.dir DIR             a VCRNN of 1000 units on bits of the Penn Treebank
     python -m experiments.bit_lm --preset small --data.dir DIR             a VCRNN of 128 units; small-rnn: an RNN of as many operations
     python -m experiments.bit_lm --preset small-rnn --model.size 96 --model.embedding 96 --data.dir DIR      one size up
-    python -m experiments.bit_lm --preset small-buffer-8 --data.dir DIR    eight 0 bits behind each character
+    python -m experiments.bit_lm --preset small-buffer-8 --data.dir DIR    eight 0 bits after each character
     python -m experiments.bit_lm schedule RUN_DIRECTORY                    m_t over the bits (Figure 2); also: hard, timing
 
 Published, single runs, bits per bit, and in parentheses the size of the Elman network with the same number of operations: RNN-100 0.287,
 RNN-500 0.227, RNN-1000 0.223, VCRNN-1000 0.231 (340) and 0.215 (460). Figure 2, without numbers: "the higher dimensions are modified
-roughly every 8 bits", and with 8 or 24 buffer bits behind each character "the model learns to mostly ignore these". Here `schedule` gives
+roughly every 8 bits", and with 8 or 24 buffer bits after each character "the model learns to mostly ignore these". Here `schedule` gives
 the autocorrelation of m_t.
 
 Settings that the paper does not print are those of `experiments.variable_computation`, except windows of six characters, a weight of 0.1,
@@ -57,10 +57,10 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: in
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
     model = replace(model, lag=data.period) if model.has_scheduler else model
     target = f", target {model.schedule.target}" if model.has_scheduler else ""
-    behind = f", {buffer} bits of 0 behind each character" if buffer else ""
+    padded = f", {buffer} bits of 0 after each character" if buffer else ""
     return Preset(
         with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
-        f"{model.label}{target}, on bits of the Penn Treebank{behind}{further}",
+        f"{model.label}{target}, on bits of the Penn Treebank{padded}{further}",
     )
 
 
