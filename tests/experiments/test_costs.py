@@ -132,7 +132,7 @@ def test_the_words_of_lists(tool):
     text = " ".join("\n".join(listing([SimpleNamespace(EXPERIMENT=experiment, __name__="experiments.first")])).split())
     assert "wide wide [12 seconds on a core]" in text
     content = json.loads(experiments.COSTS.read_text())
-    assert f"measured on a core ({content['processor']}) on {content['date']}" in text
+    assert f"measured on a core ({content['processor']}) until {content['date']}" in text
 
 
 @pytest.mark.parametrize(
