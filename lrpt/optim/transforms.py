@@ -51,7 +51,8 @@ def clip_by_norm_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> opta
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         norm = _norm(updates)
-        return jnp.isfinite(norm), jax.tree.map(lambda g: g / jnp.maximum(norm, max_norm) * max_norm, updates)
+        # A limit without end clips nothing: infinity divided by itself would be NaN.
+        return jnp.isfinite(norm), jax.tree.map(lambda g: jnp.where(norm > max_norm, g / norm * max_norm, g), updates)
 
     return _or_shrink(clip, shrink, "clip_by_norm_or_shrink")
 
@@ -125,7 +126,7 @@ def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         norms = {part: _norm(leaves) for part, leaves in by_part(updates).items()}
         finite = _all_of(jnp.isfinite(norm) for norm in norms.values())
-        scale = {part: max_norm / jnp.maximum(norm, max_norm) for part, norm in norms.items()}
+        scale = {part: jnp.where(norm > max_norm, max_norm / norm, 1) for part, norm in norms.items()}
         return finite, jax.tree_util.tree_map_with_path(lambda path, g: g * scale[_part(path)], updates)
 
     return _or_shrink(clip, shrink, "clip_parts_or_shrink")
@@ -222,7 +223,7 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
 
     def update(updates: optax.Updates, state: PyTree, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         theta = _required(params, "shrink_after")
-        return jax.tree.map(lambda step, p: step - share * (p + step), updates, theta), state
+        return jax.tree.map(lambda step, p: (step - share * (p + step)).astype(step.dtype), updates, theta), state
 
     return optax.GradientTransformation(optax.init_empty_state, update)
 

@@ -33,8 +33,7 @@ class Inference:
         check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
         counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
         self._check_vectors(given)
-        if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
-            given = given.astype(self.interface.dtype)
+        given = self._as_floats(given)
         check_symbols(given, self.interface.input_size)
         return self._predict(variables, given, counted)
 
@@ -63,13 +62,18 @@ class Inference:
         """
         _check_state(state)
         check_no_text(x, "x is text: encode it, and give one number for each sequence, as in trained.vocabulary.encode('a')")
-        x = jnp.asarray(x)
+        x = self._as_floats(jnp.asarray(x))
         of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
         if x.ndim != (1 if of_symbols else 2):
             shape = "(sequences,) of symbols" if of_symbols else "(sequences, features)"
             raise UsageError(f"x has shape {x.shape}: expected one step of each sequence, {shape}")
         check_symbols(x, self.interface.input_size)
         return self._step(variables, state, x)
+
+    def _as_floats(self, given: Array) -> Array:
+        """Return integers as floats if the network reads vectors: they are numbers, not symbols."""
+        reads_vectors = jnp.issubdtype(self.interface.dtype, jnp.floating)
+        return given.astype(self.interface.dtype) if reads_vectors and not jnp.issubdtype(given.dtype, jnp.inexact) else given
 
     def _predictions(self, variables: Variables, inputs: Array, mask: Array | None) -> Array:
         scaling = self.interface.scaling

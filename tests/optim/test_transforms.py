@@ -2,6 +2,7 @@
 
 from functools import cache, partial
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -355,6 +356,25 @@ def test_bounds_may_be_parameters_of_the_state(transform):
     found, _ = jax.jit(injected.update)(gradient, injected.init(params), params)
     expected, _ = plain.update(gradient, plain.init(params), params)
     assert_tree(found, as_float64(expected))
+
+
+@pytest.mark.parametrize("bound", [1e10, 1e38, float("inf")])
+@pytest.mark.parametrize("clip", [clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink])
+def test_a_bound_above_every_norm_recovers_without_clipping(clip, bound):
+    params = {"a": jnp.ones((3, 4)), "scheduler": jnp.ones(2)}
+    gradient = jax.tree.map(lambda p: 0.1 * p, params)
+    transform = clip(bound)
+    updates, _ = transform.update(gradient, transform.init(params), params)
+    chex.assert_trees_all_equal(updates, gradient)
+    updates, _ = transform.update(gradient | {"a": gradient["a"].at[0, 0].set(jnp.nan)}, transform.init(params), params)
+    chex.assert_trees_all_close(updates, jax.tree.map(lambda p: 0.1 * p, params))
+
+
+@pytest.mark.parametrize("share", [0.1, np.float32(0.1), jnp.float32(0.1)])
+def test_shrinking_keeps_the_type_of_the_update(share):
+    params = {"w": jnp.ones(3, jnp.bfloat16)}
+    updates, _ = shrink_after(share).update(params, optax.EmptyState(), params)
+    assert updates["w"].dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("clip", [clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink])

@@ -131,6 +131,14 @@ def test_a_step_refuses_sequences(x, wanted):
         trained.step(trained.start(2), x)
 
 
+def test_integers_are_numbers_in_a_step_of_a_network_that_reads_vectors():
+    trained = untrained(NETWORKS["gru"], "last", 2, (2,))
+    expected = trained.step(trained.start(1), jnp.asarray([[1.0, 0.0]]))[1]
+    np.testing.assert_array_equal(trained.step(trained.start(1), np.asarray([[1, 0]]))[1], expected)
+    with pytest.raises(UsageError, match=r"x has shape \(2,\): expected one step of each sequence, \(sequences, features\)"):
+        trained.step(trained.start(2), np.asarray([1, 0]))
+
+
 @pytest.mark.slow
 def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
     trained = untrained(NETWORKS["gru"], "last", 3, (3,))
