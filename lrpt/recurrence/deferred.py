@@ -76,9 +76,9 @@ def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning =
     if steps == 0:
         return plain(step, params, carry, xs)
     params, carry = jax.tree.map(_as_array, (params, carry))
-    calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
+    calls = trace_calls(step, params, carry, _first(xs))
     weights = sum(array.size for array in distinct(params)[0])
     try:
         return _run(step, calls, params, carry, xs, _plan(steps, calls, carry, weights, tuning))
@@ -97,7 +97,7 @@ def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning =
 
 @cache
 def supported() -> bool:
-    """Return whether `LinearStep` works with this version of JAX: it relies on the closure of `jax.vjp` and on jaxprs. If not, warn."""
+    """Return whether this loop works with this version of JAX: it relies on the closure of `jax.vjp` and on jaxprs. If not, warn."""
 
     def step(matrix: Any, carry: Array, x: Array) -> tuple[Array, None]:
         return jnp.tanh(matrix.apply(carry) + x), None

@@ -397,8 +397,9 @@ def test_it_works_with_this_jax():
 
 
 @pytest.mark.slow
-def test_another_jax_falls_back_with_one_warning(monkeypatch):
-    monkeypatch.setattr("lrpt.recurrence.deferred.LinearStep", None)
+@pytest.mark.parametrize("broken", ["LinearStep", "trace_calls"])
+def test_another_jax_falls_back_with_one_warning(broken, monkeypatch):
+    monkeypatch.setattr(f"lrpt.recurrence.deferred.{broken}", None)
     arguments = network(9)
     supported.cache_clear()
     with pytest.warns(UserWarning, match=r"does not work with jax .* using 'checkpoint'"):
