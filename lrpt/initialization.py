@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lrpt.tables import Table
+
 Shape = tuple[int, ...]
 Draw = Callable[[Array, Shape, float], Array]
 
@@ -90,20 +92,22 @@ def _diagonal(key: Array, shape: Shape, scale: float) -> Array:
     return small_uniform(key, shape)
 
 
-INITIALIZATIONS: dict[str, Initialization] = {
-    "glorot": Initialization(lambda key, shape, _: glorot_uniform(key, shape), _diagonal, _zeros),
-    "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
-    "uniform": Initialization(_uniform, _uniform, _uniform, has_scale=True),
-    "normal": Initialization(_normal, _normal, _zeros, has_scale=True),
-    "lru": Initialization(
-        _uniform_by_width,
-        _uniform_by_width,
-        _uniform_by_width,
-        table=_standard_normal,
-        readout=_uniform_by_given_width,
-        block=_uniform_by_given_width,
-    ),
-}
+INITIALIZATIONS: Table[Initialization] = Table(
+    {
+        "glorot": Initialization(lambda key, shape, _: glorot_uniform(key, shape), _diagonal, _zeros),
+        "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
+        "uniform": Initialization(_uniform, _uniform, _uniform, has_scale=True),
+        "normal": Initialization(_normal, _normal, _zeros, has_scale=True),
+        "lru": Initialization(
+            _uniform_by_width,
+            _uniform_by_width,
+            _uniform_by_width,
+            table=_standard_normal,
+            readout=_uniform_by_given_width,
+            block=_uniform_by_given_width,
+        ),
+    }
+)
 """glorot: as in lowrank-gru.
 
 dl4mt: as in dl4mt-lm (small_lm.py). Its products R L start near 1e-4 sqrt(d), which almost switches the recurrence off.

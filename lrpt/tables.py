@@ -1,21 +1,32 @@
 """Tables of entries by name, to which users add their own."""
 
-from typing import TypeVar
+from collections import UserDict
+from collections.abc import Mapping
+from typing import Self, TypeVar
 
 import jax
 
 T = TypeVar("T")
 
 
-class Table(dict[str, T]):
-    """Entries by name. An entry that replaces another one clears the caches of JAX.
+class Table(UserDict[str, T]):
+    """Entries by name. Replacing or removing an entry clears the caches of JAX.
 
     Configurations, and so Flax modules, hold names. A function that was compiled for a module with a name would otherwise run the old entry
-    for a module with the new one, as in a notebook whose cell is run again. Only `table[name] = entry` does so, not `update`, and not an
-    entry under a name that was deleted before.
+    for a module with the new one, as in a notebook whose cell is run again. Adding an entry under a new name clears nothing.
+
+    It is a `UserDict`, not a `dict`, because `update`, `pop` and the other methods of a `dict` would not call the two methods below.
     """
 
     def __setitem__(self, name: str, entry: T) -> None:
-        if name in self and self[name] is not entry:
+        if name in self.data and self.data[name] is not entry:
             jax.clear_caches()
-        super().__setitem__(name, entry)
+        self.data[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self.data[name]
+        jax.clear_caches()  # another entry may get this name later
+
+    def __ior__(self, others: Mapping[str, T]) -> Self:  # type: ignore[override]  # that of `UserDict` adds to `data` at once
+        self.update(others)
+        return self

@@ -118,7 +118,8 @@ def tables():
     before = [dict(table) for table in held]
     yield
     for table, entries in zip(held, before, strict=True):
-        table.clear()
+        for name in table.keys() - entries:
+            del table[name]
         table.update(entries)
 
 

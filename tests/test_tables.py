@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from lrpt.cells import CELLS, Cell
+from lrpt.cells.highway import ACTIVATIONS
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS
+from lrpt.recurrence import LOOPS
 from lrpt.specs import MatrixSpec
 from lrpt.tables import Table
 
@@ -45,6 +48,37 @@ def test_caches_are_cleared_only_for_another_entry_of_a_known_name(entry, cleare
     assert len(calls) == cleared
 
 
-def test_both_tables_of_users_are_such_tables():
-    assert isinstance(CELLS, Table)
-    assert isinstance(PARAMETRIZATIONS, Table)
+WAYS = {
+    "setitem": lambda table, entry: table.__setitem__("known", entry),
+    "update": lambda table, entry: table.update(known=entry),
+    "or": lambda table, entry: table.__ior__({"known": entry}),
+    "del": lambda table, entry: (table.__delitem__("known"), table.setdefault("known", entry)),
+    "pop": lambda table, entry: (table.pop("known"), table.update(known=entry)),
+    "clear": lambda table, entry: (table.clear(), table.update(known=entry)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_caches_are_cleared_in_every_way_of_replacing_an_entry(way, monkeypatch):
+    calls = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: calls.append(1))
+    table = Table({"known": "same"})
+    WAYS[way](table, "other")
+    assert (type(table), dict(table), len(calls)) == (Table, {"known": "other"}, 1)
+
+
+def test_a_compiled_network_runs_the_loop_that_is_registered_now(monkeypatch):
+    run = jax.jit(lambda model, variables, x: model.apply(variables, x), static_argnums=0)
+    x = jnp.linspace(-1, 1, 12).reshape(1, 4, 3)
+    model = ModelConfig("gru", 4, parametrization="dense").build(3, 2, "last")
+    variables = model.init(jax.random.key(0), x)
+    usual = run(model, variables, x)
+    monkeypatch.setitem(LOOPS, "fast", lambda step, params, carry, xs, tuning: (jax.tree.map(jnp.zeros_like, carry), None))
+    np.testing.assert_array_equal(run(model, variables, x), jnp.zeros_like(usual))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(run(model, variables, x), usual)
+
+
+@pytest.mark.parametrize("table", [CELLS, PARAMETRIZATIONS, LOOPS, ACTIVATIONS, INITIALIZATIONS])
+def test_all_tables_whose_names_a_network_holds_are_such_tables(table):
+    assert isinstance(table, Table)

@@ -9,10 +9,11 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float, PyTree
 
 from lrpt.cells.cell import CellSpec, StateGate, state_gate_spec
+from lrpt.tables import Table
 
 Activation = Callable[[Array], Array]
 
-ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh}
+ACTIVATIONS: Table[Activation] = Table({"relu": relu, "tanh": tanh})
 """Activation functions g of the candidate that the paper names."""
 
 

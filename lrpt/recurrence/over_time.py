@@ -16,10 +16,11 @@ from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Tuning, checkpoint, plain
 from lrpt.recurrence.packing import is_packed, packed
 from lrpt.recurrence.varying import alike
+from lrpt.tables import Table
 
 Outputs = Literal["all", "last", "info"]
 
-LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint}
+LOOPS: Table[Loop] = Table({"fast": fast, "plain": plain, "checkpoint": checkpoint})
 """Loops by name, with the same arguments and the same results."""
 
 KERNEL = "kernel"
