@@ -1,13 +1,14 @@
 """Recurrent cells: pure step functions, one file per family, and the table of their names."""
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, StateGate, Stream, gate_spec, state_gate_spec
-from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell
+from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, ConditionedGate, conditional, conditional_cell
 from lrpt.cells.deep_transition import DT_RNN, DTS_RNN, ShortcutLayer, TransitionInfo, TransitionLayer, dt_rnn, dts_rnn
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.grid_lstm import (
     GRID_LSTM,
     GRID_LSTM_DEPTH_FIRST,
     GRID_LSTM_TIME_FIRST,
+    DepthStream,
     GridLSTMInfo,
     GridLSTMParams,
     grid_lstm,
@@ -26,6 +27,7 @@ from lrpt.cells.gru import (
     gru_cudnn,
     gru_reset_after,
 )
+from lrpt.cells.highway import HighwayInfo, HighwayParams
 from lrpt.cells.lattice import (
     LRU,
     LRU_PS,
@@ -154,6 +156,8 @@ __all__ = [
     "ConditionalCarry",
     "ConditionalInput",
     "ConditionalParams",
+    "ConditionedGate",
+    "DepthStream",
     "ElmanParams",
     "GRUCuDNNParams",
     "GRUInfo",
@@ -161,6 +165,8 @@ __all__ = [
     "Gate",
     "GridLSTMInfo",
     "GridLSTMParams",
+    "HighwayInfo",
+    "HighwayParams",
     "LRUInfo",
     "LRUParams",
     "LSTMCarry",

@@ -8,7 +8,8 @@ from flax import serialization
 from jax import export
 
 import lrpt.interop.serialization  # noqa: F401  # registers the classes
-from lrpt.cells import CELLS, CellSpec
+from lrpt.cells import CELLS, CellSpec, ConditionalInput, DepthStream, conditional_cell
+from lrpt.cells.highway import highway, highway_template
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank, Sparse, Sum
 from lrpt.optim import clip_by_norm_or_shrink
@@ -23,19 +24,39 @@ def roundtrip(function, *arguments):
     return export.deserialize(content).call(*arguments)
 
 
+def parameters_of(template):
+    owner = Parameters(template, MatrixConfig("low_rank_plus_diagonal", 2), MatrixConfig("dense"))
+    return owner.init_with_output(jax.random.key(0))[0]
+
+
+def assert_same_after_roundtrip(function, *arguments):
+    found, expected = roundtrip(function, *arguments), function(*arguments)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", [name if name in ("lstm", "vcgru") else pytest.param(name, marks=pytest.mark.slow) for name in CELLS])
 def test_one_step_of_every_cell(name):
     cell = CELLS[name]
     spec = CellSpec(cell.input_size(CellSpec(N, N)) if cell.input_size else 5, N)
-    owner = Parameters(cell.template(spec), MatrixConfig("low_rank_plus_diagonal", 2), MatrixConfig("dense"))
-    params, _ = owner.init_with_output(jax.random.key(0))
     carry = jax.tree.map(lambda width: jnp.ones((ROWS, width)), cell.carry(spec))
-    x = jnp.ones((ROWS, spec.input_size))
-    found = roundtrip(cell.step, params, carry, x)
-    expected = cell.step(params, carry, x)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert_same_after_roundtrip(cell.step, parameters_of(cell.template(spec)), carry, jnp.ones((ROWS, spec.input_size)))
+
+
+def test_one_step_of_the_conditional_cell():
+    cell, spec = conditional_cell(3), CellSpec(5, N)
+    carry = jax.tree.map(lambda width: jnp.ones((ROWS, width)), cell.carry(spec))
+    x = ConditionalInput(jnp.zeros(ROWS, int), jnp.arange(ROWS), jnp.arange(ROWS) > 0)
+    assert_same_after_roundtrip(cell.step, parameters_of(cell.template(spec)), carry, x)
+
+
+def test_one_highway_layer():
+    assert_same_after_roundtrip(highway, parameters_of(highway_template(4)), jnp.ones((ROWS, 4)))
+
+
+def test_the_stream_between_layers_of_a_grid_lstm():
+    assert_same_after_roundtrip(lambda stream: stream, DepthStream(jnp.ones((ROWS, N)), jnp.zeros((ROWS, N))))
 
 
 @pytest.mark.parametrize(
