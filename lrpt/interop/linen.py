@@ -32,7 +32,7 @@ from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
 from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run, zero_carry
 from lrpt.interop.variables import check_storage, variables_for
-from lrpt.matrices import Bias, Matrix
+from lrpt.matrices import NORMS_OF_LAYER, Bias, Matrix
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, WeightNorm
@@ -296,13 +296,14 @@ class Linear(nn.Module):
         """Create W, or bind it to its parameters."""
         kind, config = self.matrices.kind, replace(self.matrices, tied=False)
         check_entry(kind, PARAMETRIZATIONS[kind])
-        owner = PARAMETRIZATIONS[kind]({"matrix": spec}, config, name="storage")
+        norms, name = NORMS_OF_LAYER
+        owner = PARAMETRIZATIONS[kind]({name: spec}, config, name="storage")
         nn.share_scope(self, owner)
-        check = partial(check_matrices, kind, ("matrix",))
+        check = partial(check_matrices, kind, (name,))
         if config.weight_norm:
-            return WeightNorm(owner, check=check, name="scale")()["matrix"]
+            return WeightNorm(owner, check=check, name=norms)()[name]
         check(found := owner())
-        return found["matrix"]
+        return found[name]
 
     def _checked(self, inputs: Array) -> Array:
         if not inputs.ndim or not jnp.issubdtype(inputs.dtype, jnp.inexact):

@@ -22,7 +22,7 @@ A new kind of matrix needs `apply` and `to_dense`. These are optional:
 Axis letters: b batch (any number of leading axes), i inputs, o outputs, n square size, d or r rank, k blocks or reflections.
 """
 
-from lrpt.matrices.axes import ROW_AXIS, ROW_NORMS, WIDE_AXES, field_of, leading_block
+from lrpt.matrices.axes import NORMS_OF_LAYER, ROW_AXIS, ROW_NORMS, WIDE_AXES, field_of, leading_block
 from lrpt.matrices.bias import Bias
 from lrpt.matrices.blocks import BlockDiagonal, Monarch
 from lrpt.matrices.circulant import Circulant, ToeplitzLike
@@ -37,6 +37,7 @@ from lrpt.matrices.sums import Sum, low_rank_plus_diagonal
 from lrpt.matrices.symbol_inputs import SymbolInputs
 
 __all__ = [
+    "NORMS_OF_LAYER",
     "ROW_AXIS",
     "ROW_NORMS",
     "WIDE_AXES",

@@ -16,6 +16,9 @@ ROW_AXIS = {"kernel": -2, "left": -2, "right": -1, "blocks": -2, "entries": -1}
 ROW_NORMS = {role: f"{role}_scale" for role in ("recurrent", "input")}
 """Role of matrices -> name of the module that owns their trainable row norms under weight normalization. Arrays have the same names."""
 
+NORMS_OF_LAYER = "scale", "matrix"
+"""Name of that module, and of the matrix, in a layer with one matrix, such as `lrpt.interop.linen.Linear`."""
+
 WIDE_AXES = {"kernel": (0, 1), "left": (1,), "right": (1,), "diagonal": (0,), "bias": (0,)}
 """The axes of each stored array that are as long as the matrix is wide."""
 

@@ -1,7 +1,8 @@
 """Gradient transformations of the low-rank passthrough experiments that optax does not have.
 
 Parameters are recognized by name (`lrpt.parametrizations.Parameters`): `.../recurrent/update/left` is a low-rank factor, and
-`.../recurrent_scale/update/left` contains the scales of its weight-normalized rows.
+`.../recurrent_scale/update/left` contains the scales of its weight-normalized rows. In a `lrpt.interop.linen.Linear`, these are
+`.../matrix/left` and `.../scale/matrix/left`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from lrpt.matrices import ROW_AXIS, ROW_NORMS
+from lrpt.matrices import NORMS_OF_LAYER, ROW_AXIS, ROW_NORMS
 from lrpt.matrices.precision import at_least_single
 
 Scalar = float | np.number | Float[Array, ""]
@@ -238,7 +239,7 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     of_rows = _row_axes(names, value, axes)
     if of_rows is None:
         return None
-    if any(name in ROW_NORMS.values() for name in names[:-1]):
+    if names[-3:-1] == NORMS_OF_LAYER or any(name in ROW_NORMS.values() for name in names[:-1]):
         return jnp.abs(at_least_single(value)) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")

@@ -13,6 +13,7 @@ from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lrpt.interop.linen import Linear
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import (
     by_part,
@@ -25,6 +26,7 @@ from lrpt.optim import (
 )
 from lrpt.optim.recipes import NO_EPS, RECIPES, rmsprop_2016
 from lrpt.optim.transforms import shrink_after
+from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.named_arrays import from_named, to_named
 
 LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
@@ -292,6 +294,20 @@ def test_rows_of_your_own_matrices_lie_along_the_axis_that_you_name():
     np.testing.assert_array_equal(new["b"], theta["b"])
     with pytest.raises(ValueError, match=r"b has shape \(2,\), and no rows: leave 'b' out of axes"):
         project_rows(1.0, {"b": -1}).update(theta, optax.EmptyState(), theta)
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+def test_row_norms_of_a_weight_normalized_layer_are_clipped_by_themselves(kind):
+    layer = Linear(3, MatrixConfig(kind, 2, weight_norm=True))
+    start = layer.init(jax.random.key(0), jnp.ones((1, 4)))["params"]
+    for params in (start, {"encoder": start}):
+        optimizer = project_rows(1.0)
+        change, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+        after = optax.apply_updates(params, change)
+        assert_tree(after, projected_loop(as_float64(params), 1.0))
+    norms, after = (jnp.concatenate(jax.tree.leaves(tree)) for tree in (start["scale"], after["encoder"]["scale"]))
+    assert jnp.any(norms > 1)
+    assert jnp.all(after <= 1)
 
 
 def test_modules_of_yours_may_end_in_scale():
