@@ -20,11 +20,21 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import NetworkDefaults, Reads, Start, check_rows, in_precision_of, shapes_of, start_from
+from lrpt.networks.protocol import (
+    NetworkDefaults,
+    Reads,
+    Start,
+    check_inputs,
+    check_rows,
+    in_precision_of,
+    params_of,
+    shapes_of,
+    start_from,
+)
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
-from lrpt.symbols import CodedSize, check_symbols, decode
+from lrpt.symbols import CodedSize, decode
 
 
 @accepts_short_names
@@ -133,9 +143,9 @@ class ConditionalNetwork(nn.Module):
         """Return (predictions, the states after the last step). `start` has the final states of an earlier sequence.
 
         Raises:
-          UsageError: an input is no code of a symbol and a unit, or `start` has no states of this network.
+          UsageError: an input is no code of a symbol and a unit; inputs or mask are not (b, t); `start` has no states of this network.
         """
-        check_symbols(inputs, CodedSize(self.symbols, self.units))
+        check_inputs(inputs, mask, CodedSize(self.symbols, self.units), symbols_only=True)
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = start_from(start, self._zeros(inputs.shape[0], params), inputs.shape[0])
@@ -148,10 +158,10 @@ class ConditionalNetwork(nn.Module):
         """Return the states before the first step of `rows` sequences, for `Start`: zeros, in the type of the parameters.
 
         Raises:
-          UsageError: the number of rows is no integer, or below 1.
+          UsageError: the number of rows is no integer, or below 1; there are no parameters.
         """
         check_rows(rows)
-        return self._zeros(rows, self.variables["params"]["cell"])
+        return self._zeros(rows, params_of(self.variables)["cell"])
 
     def _zeros(self, rows: int, params: PyTree) -> Any:
         zeros = jax.tree.map(lambda width: jnp.zeros((rows, width)), self.cell.carry(self.spec))

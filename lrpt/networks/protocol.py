@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.matrices.rows import by_row
+from lrpt.symbols import check_symbols
 
 Reads = Literal["last", "all"]
 
@@ -80,6 +81,47 @@ def check_rows(rows: object) -> None:
     if not is_integer(rows) or rows < 1:  # type: ignore[operator]
         given = f"an array of shape {jnp.shape(rows)}" if hasattr(rows, "shape") else repr(rows)  # type: ignore[arg-type]
         raise UsageError(f"rows is {given}: expected the number of sequences, an integer, 1 or more")
+
+
+def check_inputs(inputs: Any, mask: Any, input_size: int, reads: Reads = "all", *, symbols_only: bool = False) -> None:
+    """Check the inputs and the mask of a network, which are batch-major. The loop over time, which also checks them, sees them time-major.
+
+    Args:
+      inputs: symbols, (b, t), or vectors, (b, t, m).
+      mask: padding mask, (b, t), or None.
+      input_size: m, or the number of symbols.
+      reads: whether the network reads the last output, which needs a step, or all of them.
+      symbols_only: whether the network takes no vectors.
+
+    Raises:
+      UsageError: one of them is no array, or does not have this shape; a symbol is too large; there is no step to read.
+    """
+    for name, given in {"inputs": inputs, "mask": mask}.items():
+        if isinstance(given, list | tuple):
+            raise UsageError(f"{name} is a {type(given).__name__}: give an array, such as jnp.asarray({name})")
+    is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
+    if inputs.ndim != 3 - is_symbols or (not is_symbols and (symbols_only or inputs.shape[2] != input_size)):
+        vectors = "" if symbols_only else f"floats of shape (batch, time, {input_size}), or "
+        raise UsageError(
+            f"inputs are {inputs.dtype} of shape {inputs.shape}: expected {vectors}integers of shape (batch, time) for symbols below "
+            f"{input_size}"
+        )
+    if reads == "last" and inputs.shape[1] == 0:
+        raise UsageError(f"inputs have shape {inputs.shape}, so there is no last step: give one step or more")
+    check_symbols(inputs, input_size)
+    if mask is not None and mask.shape != inputs.shape[:2]:
+        raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")
+
+
+def params_of(variables: Mapping[str, Any]) -> Any:
+    """Return the parameters among a network's variables.
+
+    Raises:
+      UsageError: there are none.
+    """
+    if "params" not in variables:
+        raise UsageError("the variables have no collection 'params' of this network: give those that `init` of this model returned")
+    return variables["params"]
 
 
 def as_stored(state: PyTree) -> Any:

@@ -23,12 +23,12 @@ from lrpt.networks.configuration import (
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, draw_mask, draw_word_weights
 from lrpt.networks.embedding import Embedding
 from lrpt.networks.layers import split_by_layer
-from lrpt.networks.protocol import Reads, Start, check_rows, shapes_of
+from lrpt.networks.protocol import Reads, Start, check_inputs, check_rows, params_of, shapes_of
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig, initial_carry
 from lrpt.parametrizations import FROZEN
 from lrpt.recurrence.kernels.plan import MAX_RANK, MAX_SIZE
 from lrpt.settings import accepts_short_names
-from lrpt.symbols import Weighted, check_symbols
+from lrpt.symbols import Weighted
 
 
 @accepts_short_names
@@ -192,7 +192,7 @@ class SequenceModel(nn.Module):
         Raises:
           UsageError: inputs, mask or state do not have the shapes of this network, or symbols are too large.
         """
-        self._check_inputs(inputs, mask)
+        check_inputs(inputs, mask, self.input_size, self.reads)
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
@@ -208,25 +208,7 @@ class SequenceModel(nn.Module):
         """
         check_rows(rows)
         own = self.recurrent.variables
-        if "params" not in own:
-            raise UsageError("the variables have no collection 'params' of this network: give those that `init` of this model returned")
-        return initial_carry(own["params"], self.recurrent, rows, own.get("settings"), own.get(FROZEN))
-
-    def _check_inputs(self, inputs: Any, mask: Any) -> None:
-        for name, given in {"inputs": inputs, "mask": mask}.items():
-            if isinstance(given, list | tuple):
-                raise UsageError(f"{name} is a {type(given).__name__}: give an array, such as jnp.asarray({name})")
-        is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
-        if inputs.ndim != 3 - is_symbols or (not is_symbols and inputs.shape[2] != self.input_size):
-            raise UsageError(
-                f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floats of shape (batch, time, {self.input_size}), or "
-                f"integers of shape (batch, time) for symbols below {self.input_size}"
-            )
-        if self.reads == "last" and inputs.shape[1] == 0:  # here, because the loop knows time-major shapes
-            raise UsageError(f"inputs have shape {inputs.shape}, so there is no last step: give one step or more")
-        check_symbols(inputs, self.input_size)
-        if mask is not None and mask.shape != inputs.shape[:2]:
-            raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")
+        return initial_carry(params_of(own), self.recurrent, rows, own.get("settings"), own.get(FROZEN))
 
     def run(self, xs: PyTree, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[PyTree, Array]:
         """Return (the state after the last step, time-major predictions). `xs` are the embedded, time-major `inputs`."""

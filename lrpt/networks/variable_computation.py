@@ -20,11 +20,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
-from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
+from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, VCGRU, VCLSTM, VCRNN
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
 from lrpt.matrices.precision import at_least_single
 from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
-from lrpt.networks.protocol import Reads, Start
+from lrpt.networks.protocol import Reads, Start, check_inputs
 from lrpt.networks.registered import cached_by_tables
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices
@@ -33,6 +33,9 @@ SchedulePenaltyForm = Literal["l1", "l2"]
 SchedulerGradient = Literal["full", "cut"]
 Evaluation = Literal["soft", "hard"]
 
+
+UNITS = {"vcrnn": VCRNN, "vcgru": VCGRU, "vclstm": VCLSTM}
+"""Units of this library, for which the configuration chooses masks and gradients. Other cells with a schedule run as they are."""
 
 SUMS = ("schedule_steps", "schedule_pairs", "proportion_sum", "proportion_squares", "lagged_products")
 """Metrics of which `VariableConfig.summarize` computes the autocorrelation."""
@@ -152,6 +155,9 @@ class VariableConfig(ModelConfig):
         if not self.has_scheduler:
             names = [f"{group}.{field.name}" for group in ("schedule", "mask") for field in fields(getattr(self, group))]
             return super().unused | dict.fromkeys(names, f"model.cell is {self.cell}, which has no scheduler")
+        if self.unit is None:
+            names = ["schedule.gradient", "mask.epsilon", "mask.rounding", "mask.agreement"]
+            return super().unused | dict.fromkeys(names, f"model.cell is {self.cell}, which makes its own mask")
         return super().unused
 
     @property
@@ -160,19 +166,33 @@ class VariableConfig(ModelConfig):
         return super().layer_cell.schedule is not None
 
     @property
+    def unit(self) -> str | None:
+        """Return the name of the entry of the table if it is a unit of this library, else None."""
+        entry = super().layer_cell
+        return next((name for name, unit in UNITS.items() if unit is entry), None)
+
+    @property
     def layer_cell(self) -> Cell:
-        return variable_cell(self.cell, self.mask.epsilon, self.schedule.gradient == "cut") if self.has_scheduler else super().layer_cell
+        return super().layer_cell if self.unit is None else variable_cell(self.unit, self.mask.epsilon, self.schedule.gradient == "cut")
 
     def scheduled(self, evaluation: str) -> Cell:
-        """Return the network's cell with a soft or a hard mask. Its info is the schedule."""
-        layer = self.layer_cell if evaluation == "soft" else replace(self.layer_cell, step=hard_step(self.cell, self.mask.rounding))
-        network = self.stack_cell(layer)
+        """Return the network's cell with a soft or a hard mask. Its info is the schedule.
+
+        Raises:
+          UsageError: the mask is hard, and the cell is no unit of this library.
+        """
+        network = self.stack_cell(self.layer_cell if evaluation == "soft" else self._hard_cell())
 
         def step(params: PyTree, carry: PyTree, x: PyTree) -> tuple[PyTree, tuple[Array, Schedule]]:
             carry, (y, info) = network.step(params, carry, x)
             return carry, (y, network.schedule(info))  # type: ignore[misc]
 
         return replace(network, step=step)
+
+    def _hard_cell(self) -> Cell:
+        if self.unit is None:
+            raise UsageError(f"{self.cell} has a mask of its own, and no hard one: choose soft for --model.mask.evaluation")
+        return replace(self.layer_cell, step=hard_step(self.unit, self.mask.rounding))
 
     def settings(self, update: Int[Array, ""], epoch: int) -> dict[str, Array]:
         """Return the sharpness of the update that follows `update` updates, with `epoch` updates in an epoch."""
@@ -206,7 +226,7 @@ class VariableConfig(ModelConfig):
         if self.has_scheduler and "active_squared" not in metrics:
             return rest
         if "lagged_products" in metrics:
-            rest["autocorrelation"] = _autocorrelation(*(metrics[name] for name in SUMS))
+            rest["autocorrelation"] = _autocorrelation(**{name: metrics[name] for name in SUMS})
         mean, square = (metrics[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
         return rest | self._operations(mean, square)
 
@@ -217,7 +237,8 @@ class VariableConfig(ModelConfig):
             return {}
         products = mean_multiplications(operators, mean, square) * (self.layers if self.shared_layers else 1)
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
-        if self.cell in PAPER_FACTORS and self.layers == 1 and {self.matrices.kind, self.inputs.kind} == {"dense"}:
+        is_published = self.cell in PAPER_FACTORS and (self.unit == self.cell or not self.has_scheduler)
+        if is_published and self.layers == 1 and {self.matrices.kind, self.inputs.kind} == {"dense"}:
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
         return found
 
@@ -234,16 +255,18 @@ class VariableConfig(ModelConfig):
         return VariableModel(self, input_size, output_size, reads, sharers)
 
 
-def _autocorrelation(steps: float, pairs: float, total: float, squares: float, products: float) -> float:
+def _autocorrelation(
+    *, schedule_steps: float, schedule_pairs: float, proportion_sum: float, proportion_squares: float, lagged_products: float
+) -> float:
     """Return (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) by sums and counts, 0 for a constant m or if there are no pairs.
 
     m counts as constant if its variance is below `CONSTANT` times its squared mean.
     """
-    if not steps or not pairs:
+    if not schedule_steps or not schedule_pairs:
         return 0.0
-    square = (total / steps) ** 2
-    variance = squares / steps - square
-    return (products / pairs - square) / variance if variance > CONSTANT * square else 0.0
+    square = (proportion_sum / schedule_steps) ** 2
+    variance = proportion_squares / schedule_steps - square
+    return (lagged_products / schedule_pairs - square) / variance if variance > CONSTANT * square else 0.0
 
 
 @cached_by_tables
@@ -281,7 +304,7 @@ class VariableModel(SequenceModel):
         self._sow_metrics(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
-        elif config.mask.agreement and self.is_mutable_collection("metrics") and not self.is_initializing():
+        elif config.unit and config.mask.agreement and self.is_mutable_collection("metrics") and not self.is_initializing():
             _, other, _ = self.passes(xs, mask, start, "hard" if mode == "soft" else "soft", train)
             self._sow_agreement(predictions, other, mask)
         return carry, predictions
@@ -298,7 +321,12 @@ class VariableModel(SequenceModel):
     def schedule(
         self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None
     ) -> tuple[PyTree, Float[Array, "b t k"]]:
-        """Return (the state after the last step, m of every step and layer) in evaluation."""
+        """Return (the state after the last step, m of every step and layer) in evaluation.
+
+        Raises:
+          UsageError: as `advance` does.
+        """
+        check_inputs(inputs, mask, self.input_size, self.reads)
         xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
         carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.mask.evaluation, train=False)
         return carry, jnp.swapaxes(schedule.proportion, 0, 1)
@@ -315,8 +343,14 @@ class VariableModel(SequenceModel):
         m = at_least_single(m)  # sums of many steps
         counted = jnp.ones(m.shape, bool) if mask is None else mask
         pairs = counted[:-lag] & counted[lag:]
-        terms = (jnp.ones_like(m), counted), (jnp.ones_like(m[lag:]), pairs), (m, counted), (m * m, counted), (m[:-lag] * m[lag:], pairs)
-        for name, (values, where) in zip(SUMS, terms, strict=True):
+        terms = {
+            "schedule_steps": (jnp.ones_like(m), counted),
+            "schedule_pairs": (jnp.ones_like(m[lag:]), pairs),
+            "proportion_sum": (m, counted),
+            "proportion_squares": (m * m, counted),
+            "lagged_products": (m[:-lag] * m[lag:], pairs),
+        }
+        for name, (values, where) in terms.items():
             self.sow("metrics", name, jnp.sum(values, axis=0, where=where))
 
     def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:

@@ -124,3 +124,36 @@ def test_the_initial_state_given_by_hand_changes_nothing(trained):
     jax.tree.map(np.testing.assert_array_equal, advance(inputs, Start(carry)), advance(inputs, None))
     with pytest.raises(UsageError, match="rows is 0: expected the number of sequences"):
         model.apply({"params": params}, 0, method="initial_carry")
+
+
+@pytest.mark.parametrize(
+    ("change", "mask", "says"),
+    [
+        (
+            lambda codes: codes.astype(float),
+            None,
+            r"inputs are float32 of shape \(2, 6\): expected integers of shape \(batch, time\) for symbols",
+        ),
+        (
+            lambda codes: codes[0],
+            None,
+            r"inputs are int32 of shape \(6,\): expected integers of shape \(batch, time\) for symbols below 15",
+        ),
+        (lambda codes: codes.tolist(), None, "inputs is a list: give an array"),
+        (
+            lambda codes: codes,
+            jnp.ones((STEPS, BATCH), bool),
+            r"the mask has shape \(6, 2\): expected \(2, 6\), batch and time of the inputs",
+        ),
+    ],
+    ids=["floats", "one axis", "list", "mask"],
+)
+def test_inputs_and_masks_of_another_form_are_one_line(change, mask, says, trained):
+    model, params, inputs, _ = trained
+    with pytest.raises(UsageError, match=says):
+        model.apply({"params": params}, change(inputs), mask)
+
+
+def test_there_is_no_initial_state_without_parameters(trained):
+    with pytest.raises(UsageError, match="no collection 'params' of this network: give those that `init` of this model returned"):
+        trained[0].apply({}, 2, method="initial_carry")

@@ -322,6 +322,58 @@ def test_operations_of_a_cell_that_is_registered_again_are_counted_again(tables)
         assert found["multiplications"] == matrices * 400
 
 
+def leaky(m):
+    """Return a cell with a schedule of its own: every step updates the share m of the state."""
+
+    def step(params, h, x):
+        h = (1 - m) * h + m * jnp.tanh(params["a"].apply(x) + params["u"].apply(h))
+        return h, (h, jnp.full((*h.shape[:-1], 1), m))
+
+    def template(spec):
+        return {"a": MatrixSpec(spec.input_size, spec.size, "input"), "u": MatrixSpec(spec.size, spec.size, "recurrent")}
+
+    return Cell(step, template, schedule=lambda m: Schedule(m, m))
+
+
+@pytest.mark.parametrize("name", ["mine", "vcrnn"])
+@pytest.mark.parametrize("train", [True, False])
+def test_a_schedule_of_your_own_is_trained_and_measured(name, train, tables):
+    """Also under the name of a unit of this library."""
+    CELLS[name] = leaky(0.25)
+    config = VariableConfig(name, SIZE, embedding=SIZE, parametrization="dense", target=0.4, penalty_weight=0.5)
+    assert {"schedule.gradient", "mask.epsilon", "mask.rounding", "mask.agreement"} <= config.unused.keys()
+    found = sown(config, variables_of(config), train=train)
+    np.testing.assert_allclose(found["proportion"], 0.25, rtol=1e-6)
+    assert "agreement" not in found
+    assert "paper_equivalent_size" not in config.summarize({name: float(jnp.mean(value)) for name, value in found.items()})
+    if train:
+        np.testing.assert_allclose(found["schedule"], 0.5 * 0.15, rtol=1e-5)
+    with pytest.raises(UsageError, match=f"{name} has a mask of its own, and no hard one: choose soft for --model.mask.evaluation"):
+        config.scheduled("hard")
+
+
+def test_a_unit_of_this_library_has_both_masks_under_any_name(tables):
+    CELLS["mine"] = CELLS["vcrnn"]
+    config = VariableConfig("mine", SIZE, embedding=SIZE, parametrization="dense", epsilon=0.2)
+    one, other = (sown(VariableConfig(**{**vars(config), "cell": cell}), variables_of(config)) for cell in ("mine", "vcrnn"))
+    assert "agreement" in one
+    assert_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "mask", "says"),
+    [
+        (INPUTS.astype(float), None, r"inputs are float32 of shape \(3, 6\): expected floats of shape \(batch, time, 4\), or integers"),
+        (INPUTS, MASK.T, r"the mask has shape \(6, 3\): expected \(3, 6\), batch and time of the inputs"),
+        (INPUTS + 9, None, "the inputs contain the symbol"),
+    ],
+    ids=["floats", "mask", "symbols"],
+)
+def test_inputs_of_another_form_have_no_schedule(inputs, mask, says):
+    with pytest.raises(UsageError, match=says):
+        CONFIG.build(SYMBOLS, SYMBOLS, "all").apply(VARIABLES, inputs, mask, method="schedule")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
