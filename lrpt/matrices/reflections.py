@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Bool, Complex, Float
 
 from lrpt.matrices.diagonal import as_complex
 from lrpt.matrices.fitting import checked
@@ -13,6 +13,11 @@ from lrpt.matrices.operator import Work
 from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
 from lrpt.pytrees import register_fields
+
+
+def too_short(square: Float[Array, "*b"]) -> Bool[Array, "*b"]:
+    r"""Return whether :math:`\|u\|^2` is 0, or so small that the gradient of :math:`1 / \|u\|^2` would overflow."""
+    return square < float(jnp.finfo(square.dtype).tiny) ** 0.5
 
 
 @checked
@@ -35,9 +40,8 @@ class Reflection:
         n = self.vector.size // 2
         u = as_complex(self.vector[:n], self.vector[n:])
         square = jnp.sum(jnp.square(self.vector))
-        too_short = square < float(jnp.finfo(square.dtype).tiny) ** 0.5
-        along = v @ u
-        scale = complex_if(jnp.where(too_short, 0, 2 / jnp.where(too_short, 1, square)), along)
+        short, along = too_short(square), v @ u
+        scale = complex_if(jnp.where(short, 0, 2 / jnp.where(short, 1, square)), along)
         return v - (along * scale)[..., None] * broadcastable(jnp.conj(u), v)
 
 
@@ -50,8 +54,9 @@ class Householder:
     .. math::
         H(u) = I - 2 u u^T / \|u\|^2, \quad W = I - U^T T U, \quad T^{-1} = \mathrm{triu}(U U^T) - \tfrac12 \mathrm{diag}(U U^T)
 
-    with the vectors as rows of U (compact form, Joffrain et al. 2006). The compact form needs two thin products, not k steps one after the
-    other. n reflections reach every orthogonal matrix of determinant (-1)^n. Parameters: k n. Multiplications: 2 k n + k^2.
+    with the normalized vectors as rows of U (compact form, Joffrain et al. 2006). The compact form needs two thin products, not k steps one
+    after the other. n reflections reach every orthogonal matrix of determinant (-1)^n. If u is zero or very short, as in `Reflection`, H(u)
+    is the identity. Parameters: k n. Multiplications: 2 k n + k^2.
     """
 
     slowness: ClassVar[float] = 2.5
@@ -79,14 +84,23 @@ class Householder:
         return Work(2 * k * n * share + k * k)
 
     def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return v - ((v @ self.vectors.T) @ self._middle()) @ self.vectors
+        units = self._units()
+        return v - ((v @ units.T) @ self._middle(units)) @ units
 
-    def _middle(self) -> Float[Array, "k k"]:
-        """Return T. A small constant keeps it finite for vectors of zeros."""
-        gram = self.vectors @ self.vectors.T
-        half = jnp.diag(jnp.diagonal(gram) / 2 + max(1e-30, float(jnp.finfo(gram.dtype).tiny)))
-        matrix = at_least_single(jnp.triu(gram, 1) + half)  # XLA solves no half precision on a GPU
-        return solve_triangular(matrix, jnp.eye(len(gram), dtype=matrix.dtype)).astype(gram.dtype)
+    def _units(self) -> Float[Array, "k n"]:
+        """Return U. Squares of half precision would overflow or be rough, so the vectors are normalized in single precision."""
+        vectors = at_least_single(self.vectors)
+        square = jnp.sum(jnp.square(vectors), axis=1, keepdims=True)
+        short = too_short(square)
+        return jnp.where(short, 0, vectors / jnp.sqrt(jnp.where(short, 1, square))).astype(self.vectors.dtype)
+
+    def _middle(self, units: Float[Array, "k n"]) -> Float[Array, "k k"]:
+        """Return T, computed in single precision. Rows of zeros in U, which T does not matter for, count as normalized."""
+        units = at_least_single(units)  # XLA solves no half precision on a GPU
+        gram = units @ units.T
+        square = jnp.diagonal(gram)
+        matrix = jnp.triu(gram, 1) + jnp.diag(jnp.where(square > 0, square, 1) / 2)
+        return solve_triangular(matrix, jnp.eye(len(gram), dtype=gram.dtype)).astype(self.vectors.dtype)
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.apply(jnp.eye(self.vectors.shape[1], dtype=self.vectors.dtype))

@@ -214,6 +214,15 @@ def test_reflections_are_orthogonal_and_as_many_as_their_determinant_says():
         np.testing.assert_allclose(np.linalg.det(full), (-1) ** rank)
 
 
+@pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 100.0])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 2e-6), (jnp.bfloat16, 0.02), (jnp.float16, 3e-3)])
+def test_reflections_are_orthogonal_in_every_precision_and_for_vectors_of_any_length(dtype, tolerance, length):
+    vectors = jnp.asarray(np.random.default_rng(0).standard_normal((5, 64)) * length, dtype)
+    full = np.asarray(Householder(vectors).to_dense(), np.float64)
+    np.testing.assert_allclose(full @ full.T, np.eye(64), atol=tolerance)
+    np.testing.assert_allclose(full, householder(Householder(np.asarray(vectors, np.float64))), atol=tolerance)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_a_reflection_in_a_vector_of_zeros_changes_nothing(dtype):
     matrix, v = Householder(jnp.zeros((2, 4), dtype)), jnp.arange(4, dtype=dtype)
