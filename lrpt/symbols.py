@@ -14,6 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from lrpt.errors import UsageError
+from lrpt.pytrees import array_types
 
 
 class Weighted(NamedTuple):
@@ -38,6 +39,13 @@ def is_symbols(v: Any) -> bool:
 def is_vectors(v: Any) -> bool:
     """Return whether an input is an array of real or complex row vectors."""
     return isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)
+
+
+def batch_shape(v: type_of_input) -> tuple[int, ...]:
+    """Return the shape of a batch of symbols or vectors, without the axis of a vector's components."""
+    if isinstance(v, Weighted):
+        return v.symbols.shape
+    return v.shape if is_symbols(v) else v.shape[:-1]
 
 
 def check_symbols(v: type_of_input, number: int) -> None:
@@ -102,7 +110,7 @@ def input_for(operator: Any, v: Any) -> Any:
 
 def dtype_of(operator: Any) -> DTypeLike:
     """Return the type to which JAX promotes the real and complex arrays of an operator; float if it has none."""
-    types = [leaf.dtype for leaf in jax.tree.leaves(operator) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    types = array_types(operator)
     return jnp.result_type(*types) if types else float
 
 

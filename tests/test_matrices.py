@@ -285,3 +285,11 @@ def test_inputs_without_components_give_zeros(matrix):
     np.testing.assert_array_equal(matrix.apply(v), jnp.zeros((2, 3)))
     gradient = jax.grad(lambda matrix: jnp.sum(matrix.apply(v)))(matrix)
     assert [leaf.shape for leaf in jax.tree.leaves(gradient)] == [leaf.shape for leaf in jax.tree.leaves(matrix)]
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 5)])
+def test_a_bias_has_a_row_for_each_symbol(shape):
+    bias, symbols = Bias(jnp.arange(3.0)), jnp.ones(shape, int)
+    expected = jnp.broadcast_to(jnp.arange(3.0), (*shape, 3))
+    for v in (symbols, Weighted(symbols, jnp.full(shape, 0.5)), jnp.ones((*shape, 4))):
+        np.testing.assert_array_equal(bias.apply(v), expected)

@@ -98,6 +98,28 @@ def test_symbols_are_vectors_of_the_type_of_their_matrix(dtype):
     np.testing.assert_allclose(y.astype(jnp.float32), [[0, 1, 2, 3], [3, 0, 1, 2]], atol=0.02)
 
 
+@register_fields
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    kernel: jax.Array
+    scale: float
+
+    @property
+    def shape(self):
+        return self.kernel.shape
+
+    def apply(self, v):
+        return self.scale * (v @ self.kernel)
+
+
+def test_symbols_are_vectors_for_a_matrix_that_holds_a_python_number():
+    matrix, symbols = Scaled(jnp.arange(6, dtype=jnp.bfloat16).reshape(3, 2), 0.5), jnp.array([2, 0])
+    for one in (matrix, SymbolInputs(matrix, 3)):
+        y = one.apply(input_for(one, symbols))
+        assert y.dtype == jnp.bfloat16
+        np.testing.assert_array_equal(y.astype(float), [[2.0, 2.5], [0.0, 0.5]])
+
+
 def test_such_a_matrix_can_be_multiplied_out(monkeypatch):
     """By 'always' only, as it does not know its costs; rows of the full matrix are then selected."""
     monkeypatch.setitem(PARAMETRIZATIONS, "blocks", BlockDiagonalMatrices)

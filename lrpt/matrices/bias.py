@@ -10,6 +10,7 @@ from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import sum_of_rows
 from lrpt.pytrees import register_fields
+from lrpt.symbols import batch_shape, type_of_input
 
 
 @checked
@@ -23,8 +24,8 @@ class Bias:
     def work(self, share: Any = 1) -> Work:
         return Work(0)
 
-    def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
-        return jnp.broadcast_to(self.bias, v.shape[:-1] + self.bias.shape)
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        return jnp.broadcast_to(self.bias, batch_shape(v) + self.bias.shape)
 
-    def gradient(self, v: Float[Array, "*b i"], cotangent: Float[Array, "*b o"]) -> "Bias":
+    def gradient(self, v: type_of_input, cotangent: Float[Array, "*b o"]) -> "Bias":
         return Bias(sum_of_rows(cotangent))

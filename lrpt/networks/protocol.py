@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.matrices.rows import by_row
+from lrpt.pytrees import array_types
 from lrpt.symbols import check_symbols
 
 Reads = Literal["last", "all"]
@@ -167,8 +168,7 @@ def in_precision_of(arrays: Sequence[Array | complex], state: PyTree) -> Any:
 
     Python numbers among `arrays`, which a matrix of a user's may hold, have no data type of their own.
     """
-    types = [a.dtype for a in arrays if not isinstance(a, complex | float | int)]
-    common = jnp.result_type(*(kind for kind in types if jnp.issubdtype(kind, jnp.floating)))
+    common = jnp.result_type(*array_types(arrays, jnp.floating))
     return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 
 
