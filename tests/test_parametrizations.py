@@ -357,6 +357,7 @@ def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
         ({"rank": True}, "rank is True: expected an integer"),
         ({"density": "a"}, "density is 'a': expected a number"),
         ({"initial_scale": None}, "initial_scale is None: expected a number"),
+        ({"initial_scale": float("nan")}, "initial_scale is nan: expected a finite number above 0"),
     ],
 )
 def test_settings_of_matrices_are_checked_when_they_are_built(settings, message):

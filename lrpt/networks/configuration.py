@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, TypedDict, get_args
 
 from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.parametrizations import ALL_FORMS, FORMS, PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import ALL_FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
@@ -58,7 +58,8 @@ class StorageConfig(_Storage):
           tied: whether matrices share a factor. Ignored for kinds without a factor to share, such as dense matrices: a comparison may
             change the kind alone, and labels must not call dense matrices tied.
         """
-        tied = tied and (self.kind not in FORMS or bool(FORMS[self.kind].shared))
+        form = ALL_FORMS.get(self.kind)
+        tied = tied and (form is None or bool(form.shared))
         return MatrixConfig(
             self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale, blocks=self.blocks, density=self.density
         )

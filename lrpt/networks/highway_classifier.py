@@ -38,7 +38,7 @@ from lrpt.matrices import Composite, Operator
 from lrpt.matrices.precision import promoted
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
-from lrpt.parametrizations import ALL_FORMS, MatrixConfig, Parameters, label_of
+from lrpt.parametrizations import ALL_FORMS, MatrixConfig, Parameters, has_projection, label_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
 ReadoutPenaltyForm = Literal["squared", "original"]
@@ -131,7 +131,7 @@ class HighwayConfig(NetworkDefaults):
         """Return the settings that have no effect, and why. Groups know their own (`lrpt.settings.unused_settings`)."""
         form, drop = ALL_FORMS.get(self.matrices.kind), self.dropout
         masks = drop.states or drop.projections
-        has_projections = form is None or "rank" in form.settings
+        has_projections = form is None or has_projection(form)
         return {
             **({} if self.readout_penalty else {"penalty_form": "model.readout_penalty is 0"}),
             **({} if masks else {"dropout.shared_masks": "model.dropout.states and model.dropout.projections are 0"}),

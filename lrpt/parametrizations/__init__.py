@@ -10,7 +10,18 @@ only: `Parameters` turns symbols into one-hot vectors.
 """
 
 from lrpt.parametrizations.configuration import MatrixConfig
-from lrpt.parametrizations.forms import ADAPTERS, ALL_FORMS, FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
+from lrpt.parametrizations.forms import (
+    ADAPTERS,
+    ALL_FORMS,
+    FORMS,
+    Form,
+    Stored,
+    SumForm,
+    has_projection,
+    label_of,
+    nearest_divisors,
+    plus_diagonal,
+)
 from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
 from lrpt.parametrizations.parameters import Parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
@@ -29,6 +40,7 @@ __all__ = [
     "Structured",
     "SumForm",
     "WeightNorm",
+    "has_projection",
     "label_of",
     "nearest_divisors",
     "plus_diagonal",

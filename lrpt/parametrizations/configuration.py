@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lrpt.errors import check_choice, check_integers, check_numbers
+from lrpt.errors import check_choice, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.tables import Table
 
@@ -18,7 +18,8 @@ class MatrixConfig:
     """Storage of the matrices of one role.
 
     Raises:
-      UsageError: there is no such parametrization or initialization, a size is no integer, or a share or scale is no number.
+      UsageError: there is no such parametrization or initialization, a size is no integer, a share is no number, or a scale is no finite
+        number above 0. Sizes and shares that do not fit a matrix are refused when it is made.
     """
 
     kind: str = "dense"
@@ -42,4 +43,5 @@ class MatrixConfig:
         check_choice("the parametrization of a MatrixConfig", self.kind, PARAMETRIZATIONS)
         check_choice("the initialization of a MatrixConfig", self.initialization, INITIALIZATIONS)
         check_integers(self, "rank", "blocks", optional=False)
-        check_numbers(self, "density", "initial_scale")
+        check_numbers(self, "density")
+        check_positive(self, "initial_scale")

@@ -315,6 +315,13 @@ def plus_diagonal(form: Form) -> SumForm:
     return SumForm((form, DiagonalForm()))
 
 
+def has_projection(form: Form) -> bool:
+    """Return whether matrices in this form are products R L, or sums with such a term."""
+    if isinstance(form, SumForm):
+        return any(map(has_projection, form.terms))
+    return has_projection(form.form) if isinstance(form, Changed) else isinstance(form, LowRankForm)
+
+
 def nearest_divisors(common: int, wanted: int) -> list[int]:
     """Return the divisors next to `wanted`, below and above, that divide `common`."""
     divisors = [k for k in range(1, common + 1) if common % k == 0]

@@ -22,7 +22,7 @@ from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
-from lrpt.parametrizations import FORMS
+from lrpt.parametrizations import ALL_FORMS, FORMS
 from lrpt.settings import unused_settings
 from lrpt.tasks import Chorales, NextBit, NextByte, NextNote, NextSymbol, NextWord, PermutedImages
 from lrpt.training.config import TrainConfig
@@ -102,6 +102,9 @@ def test_settings_of_highway_networks_that_need_another_one():
     assert not unused_settings(HighwayConfig()).keys() & {"penalty_form", "dropout.shared_masks", "dropout.projections"}
     assert "penalty_form" in unused_settings(HighwayConfig(readout_penalty=0.0))
     assert "dropout.projections" in unused_settings(HighwayConfig(matrices=TiedStorageConfig("dense")))
+    for kind in ALL_FORMS:
+        unused = "dropout.projections" in unused_settings(HighwayConfig(matrices=TiedStorageConfig(kind)))
+        assert unused == (not kind.startswith(("low_rank", "adapter"))), kind
     none = HighwayDropoutConfig(states=0.0, projections=0.0)
     assert "dropout.shared_masks" in unused_settings(HighwayConfig(dropout=none))
 

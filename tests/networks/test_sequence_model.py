@@ -195,6 +195,7 @@ def test_rank_that_does_not_fit_is_one_line():
         (ModelConfig("unitary", 8, tied=True, layers=3), "uRNN 8 3 layers"),
         (ModelConfig("gru", 8, tied=True, parametrization="dense"), "GRU 8"),
         (ModelConfig("gru", 8, tied=True, parametrization="monarch", blocks=2), "MO-GRU 8/2"),
+        (ModelConfig("gru", 8, tied=True, parametrization="adapter", rank=2), "LoRA-GRU 8/2"),
     ],
 )
 def test_label(config, label):
