@@ -30,7 +30,7 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
     Raises:
       UsageError: the targets are not one integer for each prediction.
     """
-    _check_classes(logits, targets)
+    check_classes(logits, targets)
     return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
 
 
@@ -59,7 +59,7 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
       UsageError: `over` is neither 'sum' nor 'mean', or the targets are not one integer for each example.
     """
     check_choice("over", over, get_args(Over))
-    _check_classes(scores, targets)
+    check_classes(scores, targets)
     signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
     return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
 
@@ -79,7 +79,7 @@ def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b
     return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)
 
 
-def _check_classes(scores: Array, targets: Array) -> None:
+def check_classes(scores: Array, targets: Array) -> None:
     """Raise a UsageError unless the targets are one integer for each prediction. Shapes and types are known under `jit`, too."""
     found, wanted, kind = jnp.shape(targets), jnp.shape(scores)[:-1], jnp.result_type(targets)
     if found == wanted and jnp.issubdtype(kind, jnp.integer):

@@ -7,8 +7,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lrpt.losses import check_classes
+
 LOWER_IS_BETTER = {
-    *("loss", "rmse", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"),
+    "loss",
+    "rmse",
+    "piece_loss",
+    "perplexity",
+    "sentence_perplexity",
+    "bits_per_character",
+    "bits_per_bit",
+    "output_distance",
 }
 """Metrics for which lower is better. Higher is better for all others, except those in `NEITHER_BETTER`."""
 
@@ -17,7 +26,12 @@ NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", 
 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
-    """Return 1 for predictions whose most probable class is the target, else 0. The lowest class wins ties."""
+    """Return 1 for predictions whose most probable class is the target, else 0. The lowest class wins ties.
+
+    Raises:
+      UsageError: the targets are not one integer for each prediction.
+    """
+    check_classes(logits, targets)
     best = jnp.argmax(logits, axis=-1)
     return (best == targets.astype(best.dtype)).astype(jnp.float32)
 

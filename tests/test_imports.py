@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "parametrizations": {"matrices", "specs", "initialization", "tables"},
     "networks": {*LOWER, "settings", "parametrizations", "initialization"},
     "losses": set(),
-    "metrics": set(),
+    "metrics": {"losses"},
     "datasets": {"files"},
     "tasks": {"symbols", "scaling", "datasets", "losses", "metrics"},
     "optim": {"matrices", "settings"},

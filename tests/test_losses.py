@@ -169,3 +169,10 @@ def test_metrics_have_the_precision_of_the_predictions_from_single_precision_on(
         exact = metrics(logits.astype(float), Example(logits, jnp.asarray(targets), None))
     assert found["loss"].dtype == computed
     np.testing.assert_allclose(found["loss"], exact["loss"], rtol=1e-6 if computed == "float32" else 1e-15)
+
+
+@pytest.mark.parametrize("targets", [jnp.zeros((4, 1), int), jnp.zeros(4), jnp.zeros(3, int)], ids=["column", "floats", "fewer"])
+def test_accuracy_takes_one_class_for_each_prediction(targets, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for users, whom no type check stops before
+    with pytest.raises(UsageError, match=r"expected integers of shape \(4,\), one class for each prediction"):
+        accuracy(jnp.zeros((4, 3)), targets)
