@@ -7,7 +7,6 @@ pre-activations, and the gradients of the factors are computed from those, again
 
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -21,6 +20,7 @@ from lrpt.matrices import Diagonal, LowRank, Sum
 from lrpt.matrices.rows import by_row
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, KernelPlan, plan_for
 from lrpt.recurrence.loops import in_words
+from lrpt.symbols import is_symbols
 
 SHUT = 1e9
 """Pre-activation of an update gate that keeps the state as it is: its sigmoid is 1 and the derivative 0, to the last bit."""
@@ -50,23 +50,21 @@ def sequence(
         matrices of any kind.
       h: state before the first step.
       xs: inputs, (t, b, m) floats or (t, b) integers.
-      mask: true where a step counts.
+      mask: true where a step counts, (t, b). `recur` checks its shape.
       outputs: 'all' or 'last'; the gates ('info') do not leave the kernel.
       interpret: parameters of Pallas's GPU interpret mode, to run on CPU.
 
     Raises:
-      UsageError: another cell or a stack, other matrices, sizes, numbers or outputs, inputs that are not one array, or no steps.
-      AssertionError: the mask does not have the time and batch axes of the inputs; `recur` checks it before.
+      UsageError: another cell or a stack, other matrices, sizes, numbers or outputs, inputs that are not one array, no rows, or no steps.
     """
     reason = _unsupported(step, params, h, xs, outputs)
     if reason:
         raise UsageError(
             f"the GRU kernel does not take {reason}: expected cell gru in one layer, recurrent matrices low_rank or low_rank_plus_diagonal "
-            f"of size up to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one array of inputs with one step or more, and outputs 'all' or "
-            f"'last'; choose {in_words('fast')}"
+            f"of size up to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one array of inputs (t, b, ...) with one step or more, and "
+            f"outputs 'all' or 'last'; choose {in_words('fast')}"
         )
     if mask is not None:
-        chex.assert_equal_shape_prefix([mask, xs], 2)
         xs = jnp.where(by_row(mask, xs), xs, jnp.zeros_like(xs))
     like_states = jnp.zeros((*xs.shape[:2], h.shape[1]), h.dtype)
     inputs = [gate.input.apply(xs) + gate.bias.apply(like_states) for gate in params]
@@ -115,6 +113,8 @@ def _unsupported(step: Any, params: PyTree, h: PyTree, xs: PyTree, outputs: str)
         return f"recurrent matrix {others[0]}"
     if not hasattr(xs, "shape"):
         return f"inputs of type {type(xs).__name__}"
+    if (h.ndim, xs.ndim) not in ((2, 2), (2, 3)) or is_symbols(xs) != (xs.ndim == 2):
+        return f"a state of shape {h.shape} with inputs of shape {xs.shape}, as those of a single sequence without an axis of rows"
     rank = _rank(tuple(gate.recurrent for gate in params))
     floats = [a for a in jax.tree.leaves((params, h, xs)) if not jnp.issubdtype(a.dtype, jnp.integer)]
     types = {str(a.dtype) for a in floats} - {"float32"}
