@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from lrpt.optim.schedules import halve_when_stalled, never_stalled, stalled_for_good
+from lrpt.optim import halve_when_stalled, never_stalled, stalled_for_good
 
 halve = jax.jit(halve_when_stalled, static_argnames="patience")
 

@@ -23,9 +23,9 @@ from lrpt.optim import (
     clip_parts_or_shrink,
     project_rows,
     recoveries,
+    shrink_after,
 )
 from lrpt.optim.recipes import NO_EPS, RECIPES, rmsprop_2016
-from lrpt.optim.transforms import shrink_after
 from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.named_arrays import from_named, to_named
 
