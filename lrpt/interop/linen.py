@@ -169,6 +169,8 @@ class Cell(nn.RNNCellBase):
 class RNN(nn.Module):
     """A cell over a sequence, with the arguments of `flax.linen.RNN` and the loops of this library.
 
+    The loss of `unitary_without_fourier` has a penalty, which `apply` returns if `mutable` names the collection 'penalties'.
+
     Attributes:
       cell: the cell.
       time_major: whether inputs and outputs are (time, *batch, features) and not (*batch, time, features).
@@ -218,12 +220,19 @@ class RNN(nn.Module):
         chosen = {name: getattr(self, name) if value is None else value for name, value in attributes.items()}
         returns = self.return_carry if return_carry is None else return_carry
         params, xs = self.cell.bind_to(inputs)
+        self._sow_penalty(params)
         order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
         own = zero_carry(self.cell.network, self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         check_first(first, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys
+
+    def _sow_penalty(self, params: PyTree) -> None:
+        """Sow what the source of the cell adds to the loss. Initialization does not: what it returned would be among the variables."""
+        penalty = self.cell.network.penalty
+        if penalty is not None and self.is_mutable_collection("penalties") and not self.is_initializing():
+            self.sow("penalties", "cell_penalty", penalty(params))
 
 
 class Layers(nn.Module):

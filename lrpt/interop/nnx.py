@@ -107,6 +107,9 @@ class Cell(nnx.RNNCellBase):
 class RNN(nnx.Module):
     """A cell over a sequence, with the arguments of `flax.nnx.RNN` and the loops of this library.
 
+    The loss of `unitary_without_fourier` has a penalty, which this layer does not add: compute it from the parameters of the step,
+    `lrpt.CELLS["unitary_without_fourier"].penalty(params)` with `params, _ = cell.module.apply(cell.variables(), xs, method="bind_to")`.
+
     Args:
       cell: the cell.
       time_major: whether inputs and outputs are (time, *batch, features) and not (*batch, time, features).

@@ -679,3 +679,15 @@ def test_a_linear_layer_has_parametrizations_of_the_user():
     variables = layer.init(jax.random.key(0), xs)
     assert variables["params"]["matrix"].keys() == {"first", "second", "left", "right"}
     assert layer.apply(variables, xs).shape == (2, SIZE)
+
+
+def test_an_rnn_sows_the_penalty_of_its_cell_where_it_is_asked_for():
+    layer, xs = RNN(Cell("unitary_without_fourier", 4)), jnp.ones((2, 3, 5))
+    variables = layer.init(jax.random.key(0), xs)
+    assert "penalties" not in variables
+    ys, sown = layer.apply(variables, xs, mutable=["penalties"])
+    np.testing.assert_array_equal(ys, layer.apply(variables, xs))
+    params, _ = layer.apply(variables, xs, method=lambda rnn, xs: rnn.cell.bind_to(xs))
+    assert sown["penalties"]["cell_penalty"] == (CELLS["unitary_without_fourier"].penalty(params),)
+    gru = RNN(Cell("gru", 4))
+    assert gru.apply(gru.init(jax.random.key(0), xs), xs, mutable=["penalties"])[1] == {}
