@@ -103,11 +103,6 @@ class SettingSpec:
 
     initial: float
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """()."""
-        return ()
-
 
 Spec = MatrixSpec | BiasSpec | OperatorSpec | SettingSpec
 Path = tuple[Any, ...]

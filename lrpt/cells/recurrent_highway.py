@@ -44,11 +44,12 @@ def rhn(
         h_l = \tanh([l = 1] x W_H + s_{l-1} R_{Hl} + b_{Hl}), \quad t_l = \sigma([l = 1] x W_T + s_{l-1} R_{Tl} + b_{Tl}), \\
         s_l = h_l \odot t_l + s_{l-1} \odot (1 - t_l)
 
-    s_0 is the state before the step, y = s_L the state after it. Each layer has one bias for each gate, as in the paper and the authors'
-    TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias. The
-    authors' TensorFlow code has a carry bias of 2 on the Penn Treebank, and 4 on enwik8 and text8; the paper's main text has none there for
-    the Penn Treebank. If matrices are tied, the gates of one layer share a
-    projection R. Each layer has its own, since it sees another state.
+    s_0 is the state before the step, y = s_L the state after it. The biases of the transform gates start at minus the carry bias. If
+    matrices are tied, the gates of one layer share a projection R. Each layer has its own, since it sees another state.
+
+    Each layer has one bias for each gate, as in the paper and the authors' TensorFlow code; their Torch code has two in the first layer.
+    The TensorFlow code has a carry bias of 2 on the Penn Treebank, and 4 on enwik8 and text8; the paper's main text has none there for the
+    Penn Treebank.
 
     Args:
       params: the layers, first to last. Only the first has input matrices.

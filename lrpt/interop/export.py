@@ -1,4 +1,6 @@
-"""Trained networks as serialized programs (StableHLO, by `jax.export`) with their weights inside. Running one needs JAX only:
+"""Trained networks as serialized programs (StableHLO, by `jax.export`) with their weights inside.
+
+Running one needs JAX only:
 
 program = jax.export.deserialize(Path("sequence.jax").read_bytes())
 predictions = program.call(inputs)             # any batch size and any length

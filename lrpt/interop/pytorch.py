@@ -55,7 +55,7 @@ ORDER = {"gru_cudnn": "gru_cudnn", "gru_reset_after": "gru_cudnn", "lstm": "lstm
 """Cells that PyTorch has, and the key of their gates. The bias of `gru_reset_after` is not reset: it is the one beside the inputs."""
 
 OF_MODULE = Dense, LowRank, Diagonal, Bias
-"""Kinds of matrices and biases that the module in network.py has, and sums of them."""
+"""Kinds of matrices and biases that `lrpt.interop.torch_network` (written as network.py) has, and sums of them."""
 
 Cells = dict[str, tuple[Any, Recurrent]]
 """Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
@@ -249,7 +249,7 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
       UsageError: PyTorch has no such cell.
     """
     if cell not in ORDER:
-        advice = "the module in network.py, or " if _suits_module(cell, layers) else ""
+        advice = "`lrpt.interop.torch_network` (written as network.py), or " if _suits_module(cell, layers) else ""
         raise UsageError(
             f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use {advice}an exported program, sequence.jax"
         )
