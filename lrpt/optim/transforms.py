@@ -15,6 +15,7 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from lrpt.errors import is_integer
 from lrpt.matrices import NORMS_OF_LAYER, ROW_AXIS, ROW_NORMS
 from lrpt.matrices.precision import at_least_single
 
@@ -239,7 +240,7 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     of_rows = _row_axes(names, value, axes)
     if of_rows is None:
         return None
-    if names[-3:-1] == NORMS_OF_LAYER or any(name in ROW_NORMS.values() for name in names[:-1]):
+    if _are_norms(names):
         return jnp.abs(at_least_single(value)) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
@@ -250,17 +251,35 @@ def _row_axes(names: tuple[str, ...], value: Float[Array, "..."], axes: Axes | N
     """Return the axes along which the entries of one row of a parameter lie, or None if it has no rows.
 
     Raises:
-      ValueError: `axes` is None, and the parameter is a kernel of more than two axes.
+      ValueError: `axes` names axes that the parameter does not have; or it is None, and the parameter is a kernel of more than two axes.
     """
-    if callable(axes):
-        return axes(names)
-    if axes is None and names[-1:] == ("kernel",) and value.ndim > 2:
+    if axes is None:
+        return _default_axis(names, value)
+    found = axes(names) if callable(axes) else axes.get(names[-1]) if names else None
+    if found is None or _are_norms(names):
+        return found
+    if not all(is_integer(axis) and -value.ndim <= axis < value.ndim for axis in (found if isinstance(found, tuple) else (found,))):
+        raise ValueError(
+            f"project_rows: the axes of {'/'.join(names)} are {found!r}, and its shape is {value.shape}: give one of its axes, a tuple of "
+            f"them, or None"
+        )
+    return found
+
+
+def _default_axis(names: tuple[str, ...], value: Float[Array, "..."]) -> int | None:
+    """Return the axis along which the entries of one row of a matrix of this library lie, or of a kernel of Flax; None for others."""
+    if names[-1:] == ("kernel",) and value.ndim > 2:
         raise ValueError(
             f"project_rows: {'/'.join(names)} has shape {value.shape}, and a kernel of more than two axes may be of attention, of a "
             f"convolution or a stack: give axes, such as a function of the path that returns the axes of the inputs: "
             f"lambda path: (0, 1) if path[-2:] == ('out', 'kernel') else 0 if path[-1] == 'kernel' else None"
         )
-    return (ROW_AXIS if axes is None else axes).get(names[-1]) if names else None
+    return ROW_AXIS.get(names[-1]) if names else None
+
+
+def _are_norms(names: tuple[str, ...]) -> bool:
+    """Return whether a parameter holds the norms of weight-normalized rows."""
+    return names[-3:-1] == NORMS_OF_LAYER or any(name in ROW_NORMS.values() for name in names[:-1])
 
 
 def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:

@@ -460,6 +460,12 @@ def test_kernels_of_more_than_two_axes_are_refused_unless_their_axes_are_named()
         project_rows(1.0, lambda path: None).init(params)
 
 
+@pytest.mark.parametrize("axes", [{"w": 2}, {"w": -3}, lambda path: "x", lambda path: (0, 5)])
+def test_axes_that_a_parameter_does_not_have_are_refused_at_the_start(axes):
+    with pytest.raises(ValueError, match=r"project_rows: the axes of w are .*, and its shape is \(3, 4\): give one of its axes"):
+        project_rows(1.0, axes).init({"w": jnp.ones((3, 4))})
+
+
 def test_axes_by_a_function_with_a_bound_in_the_state():
     """`optax.inject_hyperparams` would take the function for a schedule."""
     params = {"w": jnp.full((2, 3), 4.0)}
