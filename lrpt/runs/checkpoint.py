@@ -155,17 +155,18 @@ class Checkpoints:
         """Return the newest intact checkpoint, or None if there is no checkpoint.
 
         Raises:
-          UsageError: there are checkpoints, but all are damaged or do not fit.
+          UsageError: there are checkpoints, but all are damaged or do not fit. One that is removed meanwhile does not count.
         """
-        errors = []
-        for update in self.updates():
+        errors: dict[int, Damaged] = {}
+        while untried := [update for update in self.updates() if update not in errors]:  # listed anew: a trainer writes and removes them
             try:
-                return self.restore(template, update)
+                return self.restore(template, untried[0])
             except Damaged as error:
-                errors.append(error)
-                how = "does not fit" if isinstance(error, Misfit) else "is damaged"
-                self.warn(f"the checkpoint of update {update} in {self.path} {how} ({error}) and is passed over")
-        if any(isinstance(error, Misfit) for error in errors):
+                if (self.path / str(untried[0])).exists():
+                    errors[untried[0]] = error
+                    how = "does not fit" if isinstance(error, Misfit) else "is damaged"
+                    self.warn(f"the checkpoint of update {untried[0]} in {self.path} {how} ({error}) and is passed over")
+        if any(isinstance(error, Misfit) for error in errors.values()):
             raise UsageError(
                 f"no checkpoint in {self.path} fits: another version of this library wrote them, or another configuration; "
                 f"start over in another --workdir",
@@ -207,7 +208,10 @@ def intact(path: Path, run: str = "") -> Seal:
         files, arrays, owner = dict(seal["files"]), dict(seal["arrays"]), str(seal["run"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"{SEAL} cannot be read") from error
-    found = _digests(path)
+    try:
+        found = _digests(path)
+    except OSError as error:  # its trainer removes it, or its disk fails
+        raise Damaged(_reason(error)) from error
     if wrong := [name for name, digest in files.items() if found.get(name) != digest]:
         raise Damaged(f"the contents of {wrong[0]} are not what was saved")
     if run and owner != run:

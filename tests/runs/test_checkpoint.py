@@ -10,6 +10,7 @@ import pytest
 from tiny import tree
 
 from lrpt.errors import UsageError
+from lrpt.runs import checkpoint
 from lrpt.runs.checkpoint import SEAL, Checkpoints, Damaged, Misfit
 
 METADATA = {"best": {"update": 0, "loss": float("inf")}, "tally": {"counts": {}, "sums": {}}, "exact": 0.1 + 0.2}
@@ -137,6 +138,52 @@ def test_damage_to_any_file_is_found(saved, tmp_path, harm, capfd):
             checkpoints.save(12, state(12), METADATA)
             assert_is_of(checkpoints.latest(state(0)), 12)
     assert "".join(capfd.readouterr()) == ""
+
+
+def removing_while_read(monkeypatch, removed):
+    """Let a trainer call `removed` when a reader begins to compute digests."""
+    digests = checkpoint._digests
+
+    def of(path):
+        if path.name == "12" and path.exists():
+            removed()
+        if not path.exists():
+            raise FileNotFoundError(2, "No such file or directory", str(path / "gone"))
+        return digests(path)
+
+    monkeypatch.setattr(checkpoint, "_digests", of)
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_read_is_missing(copy, monkeypatch):
+    """And the one before is taken without a warning, because nothing is damaged."""
+    removing_while_read(monkeypatch, lambda: shutil.rmtree(copy / "12"))
+    assert_is_of(Checkpoints(copy, pytest.fail).latest(state(0)), 8)
+    with pytest.raises(Damaged):
+        Checkpoints(copy, pytest.fail).restore(state(0), 12)
+
+
+def test_a_damaged_file_that_cannot_be_read_is_damage(copy, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_digests", raising(PermissionError(13, "Permission denied")))
+    with pytest.raises(Damaged, match="Permission denied"):
+        Checkpoints(copy, pytest.fail).restore(state(0), 12)
+
+
+def test_checkpoints_that_are_replaced_while_they_are_read_are_listed_again(copy, monkeypatch):
+    """All that the reader has listed are gone, and the run is healthy."""
+
+    def replaced():
+        (copy / "12").rename(copy / "20")
+        shutil.rmtree(copy / "8")
+
+    removing_while_read(monkeypatch, replaced)
+    assert_is_of(Checkpoints(copy, pytest.fail).latest(state(0))._replace(update=12), 12)
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_a_flipped_bit_of_an_array_is_named(copy):
