@@ -21,7 +21,7 @@ from lrpt.training.progress import Progress
 from lrpt.training.result import result_of
 from lrpt.training.selection import has_diverged
 from lrpt.training.setup import Setup
-from lrpt.training.step import TrainState
+from lrpt.training.step import GRADIENT_NORM, TrainState
 
 
 class Run(Setup):
@@ -167,7 +167,7 @@ class Run(Setup):
 
     def _warn_of_overflow(self, update: int) -> None:
         """Warn once if no gradient since the last evaluation had a finite norm, and the optimizer has no rule for that."""
-        overflows = "gradient_norm" in self.latest["train"] and self.latest["train"]["gradient_norm"] is None
+        overflows = self.latest["train"].get(GRADIENT_NORM, 0.0) is None
         if overflows and not self.has_warned and not RECIPES[self.config.optim.recipe].recovers:
             self.has_warned = True
             warning = (
@@ -177,10 +177,16 @@ class Run(Setup):
             on_primary(self.console.warn, warning)
 
     def _training_metrics(self) -> dict[str, float | None]:
-        """Return the training metrics as they are logged: summarized by the task, if all of them are numbers."""
+        """Return the training metrics as the log has them: summarized by the task, with None for a gradient norm that was never finite.
+
+        If a metric of the task or of the network was never finite, the means are returned, because nothing can be summarized.
+        """
         means = self.progress.tally.means()
         known = {name: value for name, value in means.items() if value is not None}
-        return {**self.task.summarize(known)} if len(known) == len(means) else means
+        unknown = dict.fromkeys(name for name in means if name not in known)
+        if all(name.startswith(GRADIENT_NORM) for name in unknown):
+            return {**self.task.summarize(known), **unknown}
+        return means
 
     def _reason_to_stop(self, update: int) -> str | None:
         return self.selection.reason_to_stop(update, self.progress.best, annealed=self.progress.annealing.over)

@@ -16,6 +16,9 @@ from lrpt.optim import by_part, recoveries
 from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
 
+GRADIENT_NORM = "gradient_norm"
+"""Metric of an update, and how the names of the norms of parts of the gradient begin. It alone can overflow while the loss is finite."""
+
 Metrics = dict[str, Array]
 Variables = Mapping[str, Any]
 """Parameters and other collections of a network by name, as Flax reads them."""
@@ -200,7 +203,7 @@ def train_step(
     grads, (metrics, result) = jax.grad(loss, has_aux=True)(state.params)
     grads, metrics, collections = collectives.average((grads, metrics, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    metrics |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads), **part_norms(grads)}
+    metrics |= {GRADIENT_NORM: optax.tree.norm(grads), **layer_norms(model, grads), **part_norms(grads)}
     count = recoveries(opt_state)
     if count is not None:
         metrics["recoveries"] = count
@@ -226,13 +229,13 @@ def _if_finite(new: Array, old: Array) -> Array:
 def layer_norms(model: nn.Module, grads: PyTree) -> Metrics:
     """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
     layers = model.by_layer(grads) if isinstance(model, Layered) else {}
-    return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
+    return {f"{GRADIENT_NORM}_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
 
 
 def part_norms(grads: PyTree) -> Metrics:
     """Return 'gradient_norm_scheduler' and 'gradient_norm_rest' if the network has schedulers."""
     parts = by_part(grads)
-    return {f"gradient_norm_{name}": optax.tree.norm(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
+    return {f"{GRADIENT_NORM}_{name}": optax.tree.norm(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
 
 
 def with_settings(collections: PyTree, values: Mapping[str, Array]) -> PyTree:

@@ -22,9 +22,10 @@ from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.tasks import Adding, Example, ImageVectors, NextSymbol
+from lrpt.tasks import Adding, Chorales, Example, ImageVectors, NextSymbol
 from lrpt.tasks.task import Split, Task
 from lrpt.training.annealing import Annealing
+from lrpt.training.config import RunConfig
 from lrpt.training.loop import fit
 from lrpt.training.program import Program
 from lrpt.training.progress import Progress, Tally
@@ -460,6 +461,25 @@ def test_a_network_that_no_longer_learns_is_told_once(recipe, norms, warns, tmp_
         run.trained(update, {"loss": np.ones(2), "gradient_norm": np.array(norms)}, 0.0)
         run.evaluated(update, {"loss": 1.0}, 0.0)
     assert capsys.readouterr().err.count("at update 4, the norm of no gradient since the last evaluation is finite") == warns
+
+
+@pytest.mark.parametrize("norm", [2.0, np.inf])
+def test_a_norm_that_overflows_does_not_change_the_unit_of_the_loss(norm, tmp_path):
+    """The loss of chorales is per frame, and the step computes that of a piece."""
+    run = Run({}, RunConfig(CONFIG.model, CONFIG.optim, CONFIG.train, Chorales(length=4)), 0, tmp_path, Console(quiet=True))
+    means = {"loss": 3.0, "nats": 30.0, "frames": 15.0, "gradient_norm": norm, "gradient_norm_layer_1": 1.0}
+    run.trained(4, {name: np.array([value]) for name, value in means.items()}, 0.0)
+    run.evaluated(4, {"loss": 1.0}, 0.0)
+    logged = {"loss": 2.0, "piece_loss": 3.0, "gradient_norm_layer_1": 1.0, "gradient_norm": norm if np.isfinite(norm) else None}
+    assert run.latest["train"] == logged
+
+
+def test_means_are_logged_where_a_metric_of_the_task_was_never_finite(tmp_path):
+    """A recipe with recovery goes on after such updates."""
+    run = Run({}, RunConfig(CONFIG.model, OptimConfig("adding"), CONFIG.train, Chorales(length=4)), 0, tmp_path, Console(quiet=True))
+    run.progress.tally.add({"loss": np.array([np.nan]), "nats": np.array([np.nan]), "frames": np.array([15.0])})
+    run.evaluated(4, {"loss": 1.0}, 0.0)
+    assert run.latest["train"] == {"loss": None, "nats": None, "frames": 15.0}
 
 
 def test_extremes_of_metrics_are_those_of_finite_values(tmp_path):
