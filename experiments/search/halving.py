@@ -20,17 +20,17 @@ class Rung(NamedTuple):
 def rungs(trials: int, updates: int, evaluate_every: int, keep: int) -> list[Rung]:
     """Return the rounds, of which each keeps one in `keep` trials and trains them `keep` times as long, up to `updates` in the last.
 
-    Rounds end at evaluations, so that a trial which goes on computes the same numbers as one that was never halted.
+    Rounds end at evaluations, so that a trial which goes on computes the same numbers as one that was never halted. Several rounds that
+    would end at one evaluation are one, and the round after it keeps as few trials as if there had been several.
     """
     count = int(math.log(trials, keep) + 1e-9) + 1
     found: list[Rung] = []
     for index in range(count):
         length = updates / keep ** (count - 1 - index)
         until = min(max(round(length / evaluate_every), 1) * evaluate_every, updates) if index < count - 1 else updates
-        left = trials if index == 0 else math.ceil(found[-1].trials / keep)
         if found and found[-1].updates >= until:
             continue  # as long as the round before: training would add nothing
-        found.append(Rung(left, until))
+        found.append(Rung(math.ceil(trials / keep**index), until))
     return found
 
 

@@ -67,6 +67,8 @@ def test_rungs_end_at_evaluations_and_the_last_one_is_whole():
     assert rungs(9, 900, 100, 3) == [(9, 100), (3, 300), (1, 900)]
     assert rungs(1, 900, 100, 3) == [(1, 900)]
     assert rungs(27, 100, 100, 3) == [(27, 100)]
+    assert rungs(81, 2000, 500, 3) == [(81, 500), (1, 2000)]  # of five rounds, four would end at the first evaluation
+    assert rungs(20, 2000, 500, 3) == [(20, 500), (3, 2000)]
     assert rungs(243, 24_300, 100, 3)[-1] == (1, 24_300)  # the logarithm of 243 to the base 3 rounds to less than 5
 
 
