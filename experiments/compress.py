@@ -50,7 +50,7 @@ from lrpt.runs.files import check_directory
 from lrpt.runs.named_arrays import save
 from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
-from lrpt.tasks.order import evaluation_streams
+from lrpt.tasks.order import batch_indices
 from lrpt.trained.loading import Loaded
 
 PROGRAM = "python -m experiments.compress"
@@ -167,8 +167,10 @@ def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | Non
     if not count:
         return None
     width = min(batch_size, count)
-    rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
-    batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
+    updates = count // width
+    # Streams are those of training, because those of an evaluation have padding.
+    rows = batch_indices("stream", train.size, width, 0, 0, updates) if task.streams else np.arange(updates * width).reshape(-1, width)
+    batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows)
     pairs = ((trained.embed(trained.variables, batch.inputs), batch.mask) for batch in batches)
     settings = trained.variables.get("settings", {}).get("recurrent")
     return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams, settings=settings)

@@ -337,6 +337,19 @@ def test_moments_of_a_text_are_those_of_its_streams(tmp_path):
         np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)
 
 
+def test_moments_of_a_text_count_each_window_at_most_once(tmp_path):
+    """Of five windows in four streams, training drops the last one, and an evaluation repeats window 0 as padding."""
+    (tmp_path / "text").write_bytes(b"the cat sat on a mat" * 2 + b" and slept")
+    trained, network, train = trained_on(NextByte(file=tmp_path / "text", steps=9).build(0))
+    assert train.size == 5
+    trained.config.train.batch_size = 4
+    pairs = [(train.batch(train.arrays, jnp.arange(4)).inputs, None)]
+    expected = second_moments(trained.variables["params"]["recurrent"], network, pairs)
+    found = moments(trained, network, 5)
+    for name, own in expected.items():
+        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)
+
+
 def test_moments_of_pieces_leave_out_padding():
     trained, network, train = trained_on(Chorales(length=8).build(0))
     batch = train.batch(train.arrays, jnp.arange(2))
