@@ -45,7 +45,7 @@ class _Child:
         sender.close()
 
     def result(self) -> Any:
-        """Wait for the end, and return what the function returned.
+        """Wait for the end, and return what the function returned. Ctrl-C ends the process.
 
         Raises:
           Died: the process died before.
@@ -55,6 +55,9 @@ class _Child:
         except (EOFError, OSError) as error:  # an OSError if it died while it sent the result
             self.process.join()
             raise Died(f"its process ended with status {self.process.exitcode}") from error
+        except BaseException:  # Ctrl-C, which does not come to the session of the process
+            self.process.terminate()
+            raise
         finally:
             self.receiver.close()
             self.process.join()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -118,6 +119,37 @@ def test_each_run_of_a_process_that_died_is_lost(engine, tmp_path, monkeypatch):
 def test_a_call_whose_process_died_is_one_line(engine):
     with pytest.raises(UsageError, match=r"^die was not completed, because its process ended with status -9: .*, and repeat the command$"):
         engine.call(die, None)
+
+
+def wait_long(started):
+    started.write_text(str(os.getpid()))
+    time.sleep(SECONDS)
+
+
+@pytest.fixture
+def interrupted_once():
+    """Send Ctrl-C to this process alone as soon as a file has content."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt(file):
+        while not (file.exists() and file.read_text()):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    yield lambda file: threading.Thread(target=interrupt, args=(file,), daemon=True).start()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_process_of_a_call(engine, tmp_path, interrupted_once):
+    """At once: the process is in a session of its own, so that the signal of the terminal does not come to it."""
+    started = tmp_path / "started"
+    begin = time.monotonic()
+    interrupted_once(started)
+    with pytest.raises(KeyboardInterrupt):
+        engine.call(wait_long, started)
+    assert time.monotonic() - begin < SECONDS / 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 class Started:
