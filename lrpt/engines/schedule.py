@@ -163,10 +163,8 @@ class _Scheduler:
 
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
         """Record the outcome of each run of a unit. Runs that are to be tried again go to the end of the queue, as a unit of their own."""
-        for path, outcome in zip(unit.paths, outcomes, strict=True):
-            if outcome.how in ("finished", "failed"):
-                self._settle(path, outcome)
-        for how, again in (("busy", self._busy), ("stopped", self._stopped), ("lost", self._lost)):
+        self._settle_all(unit, outcomes)
+        for how, again in (("busy", self._busy), ("stopped", self._lost), ("lost", self._lost)):
             left = [(job, one) for job, one in zip(unit.jobs, outcomes, strict=True) if one.how == how]
             if left:
                 jobs = tuple(job for job, _ in left)
@@ -177,8 +175,10 @@ class _Scheduler:
         self._set(unit, "busy", outcome.reason)
         self.busy.append((time.monotonic() + BUSY, unit))
 
-    def _stopped(self, unit: Unit, outcome: Outcome) -> None:
-        self.waiting.append(unit)
+    def _settle_all(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
+        for path, outcome in zip(unit.paths, outcomes, strict=True):
+            if outcome.how in ("finished", "failed"):
+                self._settle(path, outcome)
 
     def _settle(self, path: Path, outcome: Outcome) -> None:
         """Record that a run has finished or failed, and tell the caller."""
@@ -188,7 +188,7 @@ class _Scheduler:
         self.ended(path)
 
     def _lost(self, unit: Unit, outcome: Outcome) -> None:
-        """Train a unit again, unless its process died too often in a row without a new checkpoint.
+        """Train a unit again, unless its process died, or was stopped alone, too often in a row without a new checkpoint.
 
         Given up, a stacked run whose result was written before the process died has finished all the same.
         """
@@ -197,7 +197,7 @@ class _Scheduler:
             before = self.losses.get(unit, 0) if self.progress.get(unit) == stands else 0
             self.losses[unit], self.progress[unit] = before + 1, stands
         if self.losses.get(unit, 0) < self.options.tries:
-            self._set(unit, "lost", outcome.reason)
+            self._set(unit, outcome.how, outcome.reason)
             self.waiting.append(unit)
             return
         reason = f"{outcome.reason}, {self.options.tries} times in a row without a new checkpoint"
@@ -205,13 +205,17 @@ class _Scheduler:
             self._settle(job.path, Outcome("finished") if _has_result(job, unit.names) else Outcome("failed", reason))
 
     def _look_again(self) -> None:
-        """Queue units again that another command was training. If it has finished them, training reads their results and ends at once."""
-        now = time.monotonic()
-        self.waiting.extend(unit for until, unit in self.busy if until <= now)
-        self.busy = [(until, unit) for until, unit in self.busy if until > now]
+        """Queue units again when another command has left one of their runs. If it has finished them, training ends at once."""
+        for until, unit in self.busy[:]:
+            if until <= time.monotonic():
+                self.busy.remove((until, unit))
+                if all(RunDirectory(path).is_in_use() for path in unit.paths):  # a process would find that out in seconds, after imports
+                    self.busy.append((time.monotonic() + BUSY, unit))
+                else:
+                    self.waiting.append(unit)
 
     def _stop(self, number: int) -> None:
-        """Have checkpoints written, and leave.
+        """Have checkpoints written, and leave. A process that the signal ends before it can write one is lost, which is no failure.
 
         Raises:
           Stopped: always.
@@ -220,7 +224,7 @@ class _Scheduler:
         until = time.monotonic() + 60
         while self.running and time.monotonic() < until:
             for handle, outcomes in self.engine.wait(list(self.running), TICK):
-                self._ended(self.running.pop(handle), outcomes)
+                self._settle_all(self.running.pop(handle), outcomes)
         done = sum(state == "finished" for state in self.board.states.values())
         raise Stopped(number, done, len(self.board.jobs))
 

@@ -107,6 +107,15 @@ class RunDirectory:
             return
         self._lock = lock
 
+    def is_in_use(self) -> bool:
+        """Return whether another command holds the lock."""
+        try:
+            self.lock()
+        except InUse:
+            return True
+        self.release()
+        return False
+
     def release(self) -> None:
         """Release the lock."""
         if self._lock is not None:

@@ -90,8 +90,8 @@ class Run(Setup):
           UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files or
             another run.
         """
+        on_primary(self.directory.lock)  # first, because the initial state takes seconds to compile
         initial = self.initial_state()
-        on_primary(self.directory.lock)
         self.check()  # again: another command may have used the directory since `finished`
         restored = on_primary(starting.newest_checkpoint, self.directory, self.checkpoints, initial, self.console.warn)
         if restored is None:

@@ -18,7 +18,7 @@ from lrpt.engines.schedule import Stopped, train_all
 from lrpt.engines.worker import Outcome
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import InUse
+from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import Job, SomeFailed
 
@@ -160,6 +160,12 @@ def test_a_run_whose_process_alone_was_stopped_is_trained_again(play):
     assert sorted(told) == ["run0", "run1", "run2", "run3"]
 
 
+def test_a_run_that_is_stopped_alone_without_end_is_given_up(play, tmp_path):
+    """Something stops each of its processes before the first checkpoint."""
+    engine = Played({"run1": [Outcome("stopped", "stopped by SIGTERM")] * 9})
+    assert play(engine).failed == {tmp_path / "run1": "stopped by SIGTERM, 3 times in a row without a new checkpoint"}
+
+
 def test_runs_that_had_finished_before_are_reported_and_not_trained(play, monkeypatch):
     engine = Played()
     monkeypatch.setattr(schedule, "is_finished", lambda job, names: job.seed == 2)
@@ -175,6 +181,26 @@ def test_a_run_of_another_command_is_looked_at_again(play):
     engine = Played({"run0": [Outcome("busy", "another command is at work")] * 3})
     assert play(engine).failed == {}
     assert engine.trained.count("run0") == 4
+
+
+def test_a_run_that_is_in_use_is_not_tried_before_it_is_free(play, tmp_path):
+    """Each try would start a process that imports JAX and reads the data."""
+    (tmp_path / "run0").mkdir()
+    other, looks = RunDirectory(tmp_path / "run0"), count()
+    other.lock()
+    engine = Played({"run0": [Outcome("busy", "another command is at work")] * 99})
+    single = engine.wait
+
+    def wait(handles, seconds):
+        if next(looks) == 12:
+            other.release()
+            engine.ends.clear()
+        return single(handles, seconds)
+
+    engine.wait = wait
+    assert play(engine).failed == {}
+    assert engine.trained.count("run0") == 2
+    assert not other.is_in_use()
 
 
 @pytest.mark.parametrize("order", [("finished", "busy"), ("busy", "finished")])
@@ -229,6 +255,19 @@ def test_a_signal_stops_all_runs(play, number, hangups):
         play(engine)
     assert (raised.value.code, engine.stopped, engine.closed) == (128 + number, True, True)
     assert engine.trained == ["run0", "run1"]
+
+
+def test_a_process_that_the_signal_kills_while_it_starts_is_no_failure(play):
+    """It arrives as lost, and a single try is allowed."""
+
+    def interrupted():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return FINISHED
+
+    told: list[str] = []
+    with pytest.raises(Stopped):
+        play(Played({"run0": [interrupted], "run1": [LOST]}), ended=lambda path: told.append(path.name), tries=1)
+    assert told == ["run0"]
 
 
 ERRORS = [
