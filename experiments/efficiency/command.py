@@ -20,7 +20,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
 from lrpt.files import read_json
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import CONFIG, RESULT
+from lrpt.runs.run_directory import CONFIG, RESULT, run_directories
 
 PROGRAM = "python -m experiments.efficiency"
 
@@ -56,7 +56,7 @@ def points(options: Options) -> list[Point]:
 
 
 def _finished(path: Path) -> Iterator[Path]:
-    found = sorted(file.parent for file in path.rglob(RESULT))
+    found = run_directories(path, RESULT)
     if not found:
         raise UsageError(f"{path} holds no finished run: name directories with a result.json")
     yield from found

@@ -13,7 +13,7 @@ from experiments.report.figures.analyses import analysis_figures
 from experiments.report.figures.learning_curves import draw_study
 from experiments.report.figures.studies import DRAWN_BY, draw_studies
 from experiments.report.kept.collecting import collect
-from experiments.report.kept.records import FIGURES, load
+from experiments.report.kept.records import load
 from experiments.report.kept.summaries import crossing_name, load_summary
 from experiments.report.kept.verification import verify
 from experiments.report.options import PROGRAM, Options
@@ -26,6 +26,7 @@ from experiments.report.wording.markdown import RESULTS, figure_path, runs_page
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_text
+from lrpt.runs.run_directory import FIGURES
 
 REPORT = PurePosixPath("REPRODUCTION.md")
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")

@@ -17,11 +17,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.kept.records import OLDER, anonymous
+from experiments.report.kept.records import anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, Damaged, intact, updates_in
 from lrpt.runs.files import parsed_object, write_bytes
-from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, RunDirectory
+from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, RUN, RunDirectory
 from lrpt.training.config import RunConfig
 
 COMMITTED = "commit_success.txt"
@@ -113,29 +113,50 @@ def restore(path: Path, folder: Path, config: RunConfig[Any] | None = None) -> U
       config: what will be trained there. Its paths take the place of PATH, so that the run counts as the same one.
 
     Raises:
-      UsageError: the archive is damaged, is too large, or holds files that are not those of a run; another command trains the older run;
-        the run directory cannot be written.
+      UsageError: the archive is damaged, is too large, or holds files that are not those of a run; another command unpacks it, or trains
+        the older run; the run directory cannot be written.
     """
     source, update = archive_of(path, folder), newest(path, folder)
-    if not source.exists() or (path.exists() and _reached(path) >= update):
+    if not source.exists() or _has_reached(path, update):
         return None
     with _reading(source) as archive:
         contents = _files_in(source, archive)
-    half = path.with_name(f".{path.name}.unpacking")
-    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it unpacked another version
     try:
-        for name, content in contents.items():
-            write_bytes(half / name, content)
-        if config is not None:
-            _put_paths_back(half / CONFIG, asdict(config))
-        aside = _move_aside(path)
-        half.rename(path)
+        with _held(path.with_name(f".{path.name}.unpacking")) as half:
+            if _has_reached(path, update):  # another command has unpacked it meanwhile
+                return None
+            for name, content in contents.items():
+                write_bytes(half / name, content)
+            if config is not None:
+                _put_paths_back(half / CONFIG, asdict(config))
+            aside = _move_aside(path)
+            half.rename(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UsageError(f"{path} cannot be written ({reason}): free space there, and repeat the command", code=1) from error
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
     return Unpacked(update, aside)
+
+
+def _has_reached(path: Path, update: int) -> bool:
+    return path.exists() and _reached(path) >= update
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[Path]:
+    """Lock a folder, yield the path of a new folder inside, and remove both, with what a process that was killed has left there.
+
+    Raises:
+      InUse: another command holds the lock.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    directory, inside = RunDirectory(folder), folder / "run"
+    directory.lock()
+    try:
+        shutil.rmtree(inside, ignore_errors=True)
+        yield inside
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        directory.release()
 
 
 @contextmanager

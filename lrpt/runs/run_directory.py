@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,8 +25,11 @@ from lrpt.runs.environment import environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, unwritable, write_json, write_text
 
 CONFIG, ENVIRONMENT, METRICS, RESULT, FAILURE = "config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, FIGURES = "checkpoints", "figures"
 """Names in a run directory."""
+
+OLDER = ".older"
+"""Ending of run directories that an unpacked archive has replaced, which went further."""
 
 MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
@@ -58,6 +61,22 @@ REQUIRED = {
 
 class InUse(UsageError):
     """Another command that uses the run directory."""
+
+
+def folders(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield `root` and the folders below it that may hold a run, as `os.walk` does. Leave out those inside a run, and replaced runs.
+
+    The caller may shorten the list of names of inner folders, and they are left out, too.
+    """
+    # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
+    for folder, inner, files in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in (CHECKPOINTS, FIGURES) and not name.endswith(OLDER))
+        yield Path(folder), inner, files
+
+
+def run_directories(root: Path, file: str = CONFIG) -> list[Path]:
+    """Return the run directories below `root` that hold a file, `root` itself included, by name."""
+    return sorted(folder for folder, _, files in folders(root) if file in files)
 
 
 def check_place(root: Path) -> None:

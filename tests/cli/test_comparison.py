@@ -17,7 +17,7 @@ from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
 from lrpt.cli.summary import has_rates_to_choose, spread, with_best_learning_rates
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import OLDER, RunDirectory
 from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)
@@ -281,13 +281,19 @@ def test_flags_reach_every_model():
 
 
 def test_a_damaged_result_beside_the_others_loses_no_summary(tmp_path, capsys, monkeypatch):
+    """And a run that an archive has replaced counts neither as a result nor as damage."""
     monkeypatch.setattr(summary, "draw_curves", lambda root, *rest: root / "curves.png")
     row = {**result("A", None, 0, 0.5), "parameters": {"true": 10, "paper": 10}, "seconds": 1.0, "updates": 5, "preset": "quick"}
     row["metrics"]["test"] = row["metrics"]["valid"]
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "result.json").write_text("{")
+    older = tmp_path / f"damaged.1{OLDER}"
+    older.mkdir()
+    (older / "result.json").write_text("{")
     summary.summarize(tmp_path, "loss", [row], [tmp_path / "a"], "title", Console())
-    assert "summary.json leaves it out" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.count("summary.json leaves it out") == 1
+    assert OLDER not in said
     assert json.loads((tmp_path / "summary.json").read_text())["results"] == []
 
 

@@ -13,13 +13,13 @@ from tiny import CONFIG, assert_same_run, changed, interrupted_after
 
 from experiments import char_lm
 from experiments.report.kept.collecting import collect
-from experiments.report.kept.records import OLDER
+from experiments.reproduce import archives
 from experiments.reproduce.archives import LARGEST, archive_of, keep, newest, restore
 from lrpt.cli.flags import parse
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import InUse, RunDirectory
+from lrpt.runs.run_directory import OLDER, InUse, RunDirectory
 from lrpt.training.loop import Job, fit, is_finished
 
 pytestmark = pytest.mark.slow
@@ -246,10 +246,41 @@ def test_a_full_disk_is_no_damage_of_the_archive(stopped, tmp_path, monkeypatch)
 def test_nothing_is_left_of_an_unpacking_that_was_killed(stopped, tmp_path):
     keep(stopped, tmp_path / "archives")
     moved = tmp_path / "second" / "copy_memory" / "quick-seed0"
-    stale = moved.with_name(f".{moved.name}.unpacking") / "checkpoints" / "99"
+    stale = moved.with_name(f".{moved.name}.unpacking") / "run" / "checkpoints" / "99"
     stale.mkdir(parents=True)
     assert restore(moved, tmp_path / "archives")
     assert not (moved / "checkpoints" / "99").exists()
+    assert list(moved.parent.iterdir()) == [moved]
+
+
+def test_an_archive_that_another_command_unpacks_is_left_to_it(stopped, tmp_path):
+    keep(stopped, tmp_path / "archives")
+    moved = tmp_path / "second" / "copy_memory" / "quick-seed0"
+    place = moved.with_name(f".{moved.name}.unpacking")
+    (place / "run").mkdir(parents=True)
+    other = RunDirectory(place)
+    other.lock()
+    with pytest.raises(InUse, match="another command is at work in"):
+        restore(moved, tmp_path / "archives")
+    assert (place / "run").exists()
+    other.release()
+    assert restore(moved, tmp_path / "archives")
+
+
+def test_an_archive_that_another_command_has_just_unpacked_is_not_unpacked_again(stopped, tmp_path, monkeypatch):
+    """It would move aside the run, which the other command is about to train."""
+    keep(stopped, tmp_path / "archives")
+    moved = tmp_path / "second" / "copy_memory" / "quick-seed0"
+    reading = archives._files_in
+
+    def slowly(*arguments):
+        monkeypatch.setattr(archives, "_files_in", reading)
+        assert restore(moved, tmp_path / "archives")
+        return reading(*arguments)
+
+    monkeypatch.setattr(archives, "_files_in", slowly)
+    assert restore(moved, tmp_path / "archives") is None
+    assert list(moved.parent.iterdir()) == [moved]
 
 
 def test_a_run_that_is_too_large(stopped, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.files import write_json, write_text
-from lrpt.runs.run_directory import REQUIRED, RunDirectory, check_result
+from lrpt.runs.run_directory import OLDER, REQUIRED, RunDirectory, check_result, folders, run_directories
 
 
 def identity(config=CONFIG, **names):
@@ -34,6 +34,28 @@ def run(tmp_path_factory):
 
 def read(path):
     return json.loads(path.read_text())
+
+
+def touched(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def test_run_directories_are_found_at_any_depth_and_without_those_replaced(tmp_path):
+    touched(tmp_path, "b/x/config.json", "a/config.json", "a/result.json", "a/checkpoints/4/config.json", "a/figures/result.json")
+    touched(tmp_path, f"b/x.1{OLDER}/config.json", "b/none/notes.txt")
+    assert run_directories(tmp_path) == [tmp_path / "a", tmp_path / "b" / "x"]
+    assert run_directories(tmp_path, "result.json") == run_directories(tmp_path / "a") == [tmp_path / "a"]
+    assert run_directories(tmp_path / "nowhere") == []
+
+
+def test_a_folder_that_is_removed_meanwhile_holds_no_run(tmp_path):
+    touched(tmp_path, "a/config.json", "b/config.json")
+    walk = folders(tmp_path)
+    next(walk)
+    shutil.rmtree(tmp_path / "a")
+    assert [folder for folder, _, _ in walk] == [tmp_path / "b"]
 
 
 def test_files(run):

@@ -1,12 +1,11 @@
 """Collection of run directories into the small files that are kept with the code."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.report.kept.analyses import keep_analysis
-from experiments.report.kept.records import FIGURES, OLDER, Record, anonymous, read
+from experiments.report.kept.records import Record, anonymous, read
 from experiments.report.kept.summaries import STUDIES, keep, plan_of
 from experiments.report.kept.weights import keep_weights
 from lrpt.errors import UsageError
@@ -14,7 +13,7 @@ from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import is_intact, json_line, sealed, write_json, write_text
-from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, MAY_CHANGE, METRICS, RESULT, RUN
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, MAY_CHANGE, METRICS, RESULT, RUN, folders
 
 LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
@@ -55,14 +54,12 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
 def _found(runs: Path) -> tuple[list[Path], list[Path]]:
     """Return the run directories below a directory, and the summaries of studies, whose runs are left out."""
     directories, studies = [], []
-    # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
-    for folder, inner, files in os.walk(runs):
-        inner[:] = sorted(name for name in set(inner) - {CHECKPOINTS, FIGURES} if not name.endswith(OLDER))
+    for folder, inner, files in folders(runs):
         if own := STUDIES.keys() & set(files):
-            studies += [Path(folder) / name for name in sorted(own)]
+            studies += [folder / name for name in sorted(own)]
             inner.clear()
         elif CONFIG in files:
-            directories.append(Path(folder))
+            directories.append(folder)
     return directories, studies
 
 

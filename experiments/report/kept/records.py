@@ -11,13 +11,10 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.files import parsed_json, read_text
 from lrpt.runs.files import DIGEST, is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, check_result, record_of, with_nan
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, check_result, record_of, with_nan
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
-FIGURES = "figures"
-OLDER = ".older"
-"""Ending of run directories that an unpacked archive has replaced, which went further."""
 
 # What a reader of these files relies on; anything else in them is carried along.
 _FIELDS: dict[str, dict[str, Any]] = {
