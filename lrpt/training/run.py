@@ -45,7 +45,7 @@ class Run(Setup):
     def __init__(self, names: Mapping[str, str], config: RunConfig[Any], seed: int, path: Path, console: Console) -> None:
         super().__init__(names, config, seed, path)
         self.console, self.directory = console, RunDirectory(path)
-        self.checkpoints = Checkpoints(self.directory.checkpoints, console.warn, self.directory.identifier)
+        self.checkpoints = Checkpoints(self.directory.checkpoints, self._warn, self.directory.identifier)
         self.progress = Progress(Annealing(config.optim))
         self.started_from: str | None = None
         self.saved, self.saved_at = 0, time.monotonic()
@@ -59,6 +59,9 @@ class Run(Setup):
     def learning_rate(self) -> float:
         """Return the configured learning rate times the factor of annealing."""
         return self.config.optim.rate * self.progress.annealing.factor
+
+    def _warn(self, message: str) -> None:
+        on_primary(self.console.warn, message)
 
     # Start
 
@@ -93,7 +96,7 @@ class Run(Setup):
         on_primary(self.directory.lock)  # first, because the initial state takes seconds to compile
         initial = self.initial_state()
         self.check()  # again: another command may have used the directory since `finished`
-        restored = on_primary(starting.newest_checkpoint, self.directory, self.checkpoints, initial, self.console.warn)
+        restored = on_primary(starting.newest_checkpoint, self.directory, self.checkpoints, initial, self._warn)
         if restored is None:
             state, self.started_from = starting.with_start_file(self, initial)
         else:
@@ -104,7 +107,7 @@ class Run(Setup):
         on_primary(self.directory.open, self.identity, self.started_from)
         on_primary(self.checkpoints.remove_after, update)
         if on_primary(self.directory.keep_metrics, "" if restored is None else restored.metadata["metrics"]):
-            self.console.warn(f"{self.path / METRICS} is not what this run wrote: restored from the checkpoint of update {update}")
+            self._warn(f"{self.path / METRICS} is not what this run wrote: restored from the checkpoint of update {update}")
         return state
 
     def _resumed(self, restored: Restored) -> TrainState:
@@ -174,7 +177,7 @@ class Run(Setup):
                 f"{self.label}: at update {update}, the norm of no gradient since the last evaluation is finite. A recipe that clips by "
                 f"norm learns nothing from such gradients: choose one with recovery, or a lower --optim.learning-rate"
             )
-            on_primary(self.console.warn, warning)
+            self._warn(warning)
 
     def _training_metrics(self) -> dict[str, float | None]:
         """Return the training metrics as the log has them: summarized by the task, with None for a gradient norm that was never finite.
@@ -253,7 +256,7 @@ class Run(Setup):
         if has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])
         if not self.selection.counts(self.progress.best["update"]):
-            self.console.warn(
+            self._warn(
                 f"{self.label}: training ended before the settings of the network were final, such as the sharpness of masks; the result "
                 f"is that of the latest evaluation"
             )

@@ -14,7 +14,7 @@ import pytest
 from table import assert_close
 from tiny import CONFIG, changed, lines
 
-from lrpt.devices import parallel
+from lrpt.devices import parallel, processes
 from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
@@ -480,6 +480,16 @@ def test_means_are_logged_where_a_metric_of_the_task_was_never_finite(tmp_path):
     run.progress.tally.add({"loss": np.array([np.nan]), "nats": np.array([np.nan]), "frames": np.array([15.0])})
     run.evaluated(4, {"loss": 1.0}, 0.0)
     assert run.latest["train"] == {"loss": None, "nats": None, "frames": 15.0}
+
+
+@pytest.mark.parametrize(("primary", "printed"), [(True, 1), (False, 0)])
+def test_a_warning_is_printed_by_one_of_several_processes(primary, printed, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    monkeypatch.setattr(processes, "is_primary", lambda: primary)
+    monkeypatch.setattr(processes, "_broadcast", lambda message: (None, None))
+    run = Run({}, CONFIG, 0, tmp_path, Console())
+    run._warn("metrics.jsonl is not what this run wrote")
+    assert capsys.readouterr().err.count("lrpt: warning: ") == printed
 
 
 def test_extremes_of_metrics_are_those_of_finite_values(tmp_path):
