@@ -132,7 +132,7 @@ def run(options: Options, console: Console) -> None:
     """Train what is not finished: first the learning rates, then the other seeds. Conclude even after an interruption."""
     parallel.request_devices(options.devices, max(options.seeds, FIRST), 20)
     found = pairs(options)
-    with concluding(partial(conclude, options, found, console)):
+    with concluding(partial(conclude, options, found, console), console):
         while jobs := [job for pair in found for job in pair.missing()]:
             _train(jobs, options, console)
     name_lost(found, console)

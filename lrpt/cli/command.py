@@ -99,16 +99,20 @@ def exit_on_usage_error(console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def concluding(conclude: Callable[[], None]) -> Iterator[None]:
+def concluding(conclude: Callable[[], None], console: Console) -> Iterator[None]:
     """Call `conclude` after the body, even if training is interrupted or fails.
 
-    It is not called if a flag is wrong. Then nothing was trained, and the directories may hold the runs of another command.
+    It is not called if a flag is wrong. Then nothing was trained, and the directories may hold the runs of another command. If both fail,
+    the error of the body is raised, and that of `conclude` is a warning.
     """
     try:
         yield
     except BaseException as error:
         if not (isinstance(error, UsageError) and error.code == WRONG_FLAG):
-            conclude()
+            try:
+                conclude()
+            except UsageError as other:
+                console.warn(str(other))
         raise
     conclude()
 
@@ -156,7 +160,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
 def _warn_of_unused(
     experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], same: Mapping[Job, Sequence[Job]], console: Console
 ) -> None:
-    """Warn of flags that no run reads, and of runs that would repeat another one (`lrpt.cli.unused.distinct`)."""
+    """Warn of flags that no run reads, and of runs that would repeat another one (`lrpt.cli.unused.group_by_numbers`)."""
     if processes.is_primary():
         preset = experiment.presets[next(iter(commands.values())).preset].config
         for line in warnings(preset, [command.config for command in commands.values()], [job.config for job in same]):

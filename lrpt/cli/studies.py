@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from lrpt.cli.command import concluding
 from lrpt.devices import parallel
+from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
@@ -78,7 +79,7 @@ class Study(Generic[O]):
         """Train the unfinished runs. Conclude with the finished ones, even after an interruption."""
         parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
         jobs = self.jobs(options)
-        with concluding(partial(self.conclude, options, jobs, console)):
+        with concluding(partial(self.conclude, options, jobs, console), console):
             fit_all(jobs, names=self.names(options), devices=options.devices, console=console)
 
     def names(self, options: O) -> dict[str, str]:
@@ -86,16 +87,26 @@ class Study(Generic[O]):
         return {"experiment": self.experiment, "preset": self.preset(options)}
 
     def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
-        """Show the finished runs and write the JSON file, if there are finished runs."""
-        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self.names(options))]
+        """Show the finished runs and write the JSON file, if there are finished runs. Warn of directories that cannot be read."""
+        ends = {job: self._is_finished(options, job, console) for job in jobs}
+        readable = [job for job in jobs if ends[job] is not None]
+        results = [(job, RunDirectory(job.path).result()) for job in readable if ends[job]]
         found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
         if not found:
             return
         more = self.show(options, found, console)
-        path, rows, diverged = options.workdir / self.summary, [one.row for one in found], self.diverged(options, jobs)
+        path, rows, diverged = options.workdir / self.summary, [one.row for one in found], self.diverged(options, readable)
         write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, DIVERGED: diverged, **more})
         counts = f"{len(found)} of {len(jobs)} runs are finished" + (f", {len(diverged)} diverged" if diverged else "")
         console.say(f"{counts}   summary: {path}   figures: {options.workdir / 'figures'}")
+
+    def _is_finished(self, options: O, job: Job, console: Console) -> bool | None:
+        """Return whether a run is finished, or warn and return None if its directory cannot be read."""
+        try:
+            return is_finished(job, self.names(options))
+        except UsageError as error:
+            console.warn(f"{error}; {self.summary} leaves it out")
+            return None
 
     def diverged(self, options: O, jobs: Sequence[Job]) -> list[Row]:
         """Return for each run whose training diverged what tells it from the others, and 'update', the update at which it did."""

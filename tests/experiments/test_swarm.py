@@ -118,6 +118,22 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_directory_that_cannot_be_read_does_not_hide_why_training_ended(tmp_path, capsys):
+    """The damaged run ends the command. The summary of the others is written, and leaves it out."""
+    flags = "swarm --data.length 4 --cells rhn --depths 1 --parameters 2000 --settings 2 --updates 2 --evaluate-every 1 --devices 1"
+    arguments = [*flags.split(), "--workdir", str(tmp_path)]
+    main(jsb.EXPERIMENT, arguments)
+    (tmp_path / "swarm.json").unlink()
+    (tmp_path / "rhn-depth1-setting1" / "result.json").write_text("no JSON")
+    with pytest.raises(SystemExit):
+        main(jsb.EXPERIMENT, arguments)
+    said = capsys.readouterr().err
+    assert said.count("lrpt: error: ") == 1
+    assert "swarm.json leaves it out" in said
+    assert [dot["seed"] for dot in json.loads((tmp_path / "swarm.json").read_text())["dots"]] == [0]
+
+
+@pytest.mark.slow
 def test_a_setting_that_diverges_has_no_dot_and_is_named(tmp_path, capsys):
     flags = "swarm --data.length 4 --cells rhn --depths 1 --parameters 2000 --settings 2 --updates 2 --evaluate-every 1 --devices 1"
     arguments = [*flags.split(), "--workdir", str(tmp_path)]
