@@ -16,16 +16,12 @@ class Gap(NamedTuple):
     Attributes:
       model: its name.
       mean: mean score less that of the LRU; positive if it is worse.
-      error: standard error of that mean; 0 with one seed.
-      seeds: number of common seeds.
       p: of Student's test on pairs; None with one seed.
       significant: whether p is below 0.05 after the correction of Holm for all models.
     """
 
     model: str
     mean: float
-    error: float
-    seeds: int
     p: float | None
     significant: bool
 
@@ -47,9 +43,7 @@ def gaps(scores: Mapping[str, Mapping[int, float]]) -> list[Gap]:
         if name == "lru" or not seeds:
             continue
         one, other = ([of[seed] for seed in seeds] for of in (own, scores["lru"]))
-        values = np.subtract(one, other)
-        error = float(np.std(values, ddof=1) / np.sqrt(len(seeds))) if len(seeds) > 1 else 0.0
-        found.append(Gap(name, float(np.mean(values)), error, len(seeds), paired(one, other), False))
+        found.append(Gap(name, float(np.mean(np.subtract(one, other))), paired(one, other), False))
     return [gap._replace(significant=is_so) for gap, is_so in zip(found, holm([gap.p for gap in found]), strict=True)]
 
 
