@@ -56,3 +56,43 @@ def test_help_of_a_flag_is_one_line(file):
     fields = [pair for node in classes for pair in pairwise(node.body) if isinstance(pair[0], ast.AnnAssign)]
     helps = [text for _, text in fields if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)]
     assert [text.lineno for text in helps if text.end_lineno != text.lineno] == []
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the names that a module defines or imports at its top level, and those that it lists as text, for lazy imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
+
+
+def resolves(reference: str) -> bool:
+    """Return whether a dotted name is that of a package, a module, or something in a module. What a class has is not checked."""
+    parts = reference.split(".")
+    for count in range(len(parts), 0, -1):
+        path, rest = ROOT.joinpath(*parts[:count]), parts[count:]
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if file.exists() or path.is_dir():
+            return not rest or (file.exists() and rest[0] in names_in(file))
+    return False
+
+
+@pytest.mark.parametrize("file", sources())
+def test_dotted_references_in_docstrings_exist(file):
+    """They are names of this code in backquotes, as in `lrpt.runs.files.sync`."""
+    nodes = ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    references = {name for text in texts for name in re.findall(r"`((?:lrpt|experiments)(?:\.\w+)+)`", text)}
+    assert {name for name in references if ".NAME" not in name and not resolves(name)} == set()
+
+
+def test_references_that_resolve():
+    assert all(map(resolves, ["lrpt.runs", "lrpt.runs.files", "lrpt.runs.files.sync", "experiments.compress.Options"]))
+    assert not any(map(resolves, ["lrpt.cli.unused.distinct", "lrpt.no_such", "lrpt.runs.no_such.sync"]))
