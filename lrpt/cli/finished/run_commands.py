@@ -57,9 +57,7 @@ class OnRun(Reading):
     @property
     def numbers(self) -> Path:
         """Return the directory of files of numbers."""
-        folder = self.run if self._in_run else self._elsewhere
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        return self.run if self._in_run else self._elsewhere
 
     @property
     def _in_run(self) -> bool:

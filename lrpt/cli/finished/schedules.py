@@ -104,6 +104,7 @@ def show_schedule(options: Scheduled, trained: Loaded, console: Console) -> Path
     mean = m.mean(axis=1)
     if options.skip >= len(mean):
         raise UsageError(f"skip is {options.skip}, and {len(mean)} steps were read: choose fewer, or a larger --length")
+    options.numbers.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(options.numbers / "schedule.npz", symbols=symbols, proportions=m)
     table = means_by_symbol(mean, names(trained, symbols))
     console.table(

@@ -25,7 +25,7 @@ def test_of_a_kept_result_nothing_is_written_beside_it_or_into_the_current_direc
     before = sorted(result.iterdir())
     options = OnRun(result)
     assert options.figures == options.numbers == Path("runs") / "bit_lm" / "bits-seed0-kept"
-    assert options.numbers.is_dir()
+    assert not options.numbers.exists(), "a directory is made when a file is written"
     assert sorted(result.iterdir()) == before
 
 
