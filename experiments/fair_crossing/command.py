@@ -130,7 +130,8 @@ class Sizing:
 
 def run(options: Options, console: Console) -> None:
     """Train what is not finished: first the learning rates, then the other seeds. Conclude even after an interruption."""
-    parallel.request_devices(options.devices, max(options.seeds, FIRST), 20)
+    batch_size = min(problem.train.batch_size for problem in problems(options.data, options.lag).values())
+    parallel.request_devices(options.devices, max(options.seeds, FIRST), batch_size)
     found = pairs(options)
     with concluding(partial(conclude, options, found, console), console):
         while jobs := [job for pair in found for job in pair.missing()]:

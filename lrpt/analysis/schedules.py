@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.errors import UsageError
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 STEPS_IN_A_ROW = 100
 
 
-def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
+def autocorrelation(m: Float[np.ndarray, " t"] | Int[np.ndarray, " t"], lag: int) -> float:
     r"""Compute the correlation of a schedule with itself `lag` steps later. It is 1 for a schedule with this period.
 
     .. math::
         r_k = \frac{\sum_{t} (m_t - \mu)(m_{t+k} - \mu)}{T - k} \Big/ \frac{\sum_t (m_t - \mu)^2}{T}
 
     Args:
-      m: the schedule over T steps. The result is 0 for a constant schedule.
+      m: the schedule, or the numbers of the symbols, over T steps. The result is 0 for a constant schedule.
       lag: k, from 0 to below T.
 
     Raises:

@@ -145,8 +145,9 @@ def labels_of(results: Sequence[Result], silent: Set[str] = frozenset()) -> list
 
 def _short(names: Sequence[str]) -> dict[str, str]:
     """Return the last part of each name of a setting, or all of it if another one ends alike."""
-    ends = Counter(name.rpartition(".")[2] for name in names)
-    return {name: end if ends[end := name.rpartition(".")[2]] == 1 else name for name in names}
+    last = {name: name.rpartition(".")[2] for name in names}
+    counts = Counter(last.values())
+    return {name: end if counts[end] == 1 else name for name, end in last.items()}
 
 
 def _differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -33,7 +33,7 @@ def decode(text: bytes) -> Any:
 
 def _tagged(value: Any) -> Any:
     """Return scalars unchanged, and other values as a list that begins with the kind of the value."""
-    if isinstance(value, _SCALARS) and type(value) in _SCALARS:
+    if type(value) in _SCALARS:  # not of a subclass, such as NumPy's float64
         return value
     if isinstance(value, dict):
         return ["dict", [[_tagged(key), _tagged(item)] for key, item in value.items()]]
