@@ -32,7 +32,8 @@ class NextBit:
     bit. The paper prints the latter only. `buffer` appends that many 0 bits to each character (section 5.2.1 and Figure 2: 8 and 24).
     They are predicted too.
 
-    Sources are those of `NextSymbol` and `NextByte`, with the same splits. '<unk>' is five characters.
+    enwik8 and text8 have the splits of `NextByte`. The other sources, and every `file`, have those of `NextSymbol`: a text is cut 90/5/5 %
+    at line ends. '<unk>' is five characters.
 
     The text is one sequence of bits. Example i is the window of bits i s, ..., (i + 1) s - 1, where s is `steps`. Each bit is predicted
     from the bit before it, and the first bit of the text from a 0. An incomplete last window is dropped from the training split. It is

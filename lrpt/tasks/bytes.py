@@ -99,7 +99,11 @@ class NextByte:
 
 
 def cut_bytes(content: bytes) -> dict[str, bytes]:
-    """Split bytes into the first 90 % for training, the next 5 % for validation, and the last 5 % for test."""
+    """Split bytes into the first 90 % for training, the next 5 % for validation, and the last 5 % for test.
+
+    Both split points are rounded down, so that 105 bytes are 94, 5 and 6. `lrpt.datasets.documents.cut` with 'exact' rounds the sizes of
+    validation and test instead, as the code of another paper does: 95, 5 and 5. Finished runs depend on each of the two.
+    """
     first, second = (len(content) * percent // 100 for percent in (90, 95))
     return {"train": content[:first], "valid": content[first:second], "test": content[second:]}
 
