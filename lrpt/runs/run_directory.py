@@ -309,8 +309,7 @@ class RunDirectory:
             raise UsageError(f"{what}; restore it, or remove it to train again", code=1)
         if found[RUN] != self.identifier():
             raise UsageError(f"{name} belongs to another run: restore the result of this one, or remove it to train again", code=1)
-        record = found["metrics_record"]
-        if record_of([text for text, _ in self._lines()[: record["lines"]]]) != record:
+        if not matches_record([text for text, _ in self._lines()], found["metrics_record"]):
             self._refuse_metrics()
         return _with_nan_metrics(found)
 
@@ -414,6 +413,11 @@ def _flaw_of_model(config: Mapping[str, Any]) -> str:
 def record_of(lines: Sequence[str]) -> dict[str, Any]:
     """Return the number and the digest of lines of `metrics.jsonl`, each with its end, as a result holds them in `metrics_record`."""
     return {"lines": len(lines), "sha256": hashlib.sha256("".join(lines).encode(errors="replace")).hexdigest()}
+
+
+def matches_record(lines: Sequence[str], record: Mapping[str, Any]) -> bool:
+    """Return whether lines of `metrics.jsonl` begin with those that a result has recorded."""
+    return record_of(lines[: record["lines"]]) == record
 
 
 def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.files import parsed_json, read_text
 from lrpt.runs.files import DIGEST, is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, check_result, record_of, with_nan
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, check_result, matches_record, with_nan
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
@@ -192,7 +192,7 @@ def _check_seals(directory: Path, result: Mapping[str, Any], metrics: str) -> No
     if DIGEST in result and not is_intact(result):
         raise _changed(directory / RESULT)
     record = result.get("metrics_record")
-    if record is not None and record_of(metrics.splitlines(keepends=True)[: record["lines"]]) != record:
+    if record is not None and not matches_record(metrics.splitlines(keepends=True), record):
         raise _changed(directory / METRICS)
 
 
