@@ -1,4 +1,6 @@
-"""What every test runs under: four CPU devices, no silent rank promotion, shapes and types checked, programs compiled once per machine.
+"""What every test runs under: four CPU devices, no silent rank promotion, programs compiled once per machine.
+
+Shapes and types are checked in cells, recurrence, losses, metrics and optim.
 
 Warnings are errors: see pyproject.toml.
 """
@@ -47,7 +49,8 @@ jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.local_devices()  # starts JAX here, so that nothing a test calls can change the number of devices
 
-# Not matrices: JAX rebuilds pytrees around things that are no arrays, which a checked dataclass refuses.
+# Not matrices: JAX rebuilds pytrees around things that are no arrays, which a checked dataclass refuses. Nor analysis, compression, tasks
+# and training: they name protocols that cannot be checked at run time, and take NumPy arrays where they promise JAX arrays.
 install_import_hook(["lrpt.cells", "lrpt.recurrence", "lrpt.losses", "lrpt.metrics", "lrpt.optim"], "beartype.beartype")
 
 # tyro reads the source of every class of settings again for every command line, which takes two thirds of the time of parsing one.
