@@ -65,7 +65,7 @@ def test_a_sentence_says_what_it_means_for_the_paper(root):
     assert said in text
     assert said == (
         "At equal parameters, compared with dense matrices, low rank is significantly better on characters and worse on digits, and low "
-        "rank plus diagonal is neither significantly better nor worse on any task (tests corrected by Holm's method). Compared with low "
+        "rank plus diagonal is neither significantly better nor worse on any task. Compared with low "
         "rank alone, the diagonal is significantly better on digits and worse on characters."
     )
 

@@ -51,7 +51,7 @@ def test_words_about_the_first_layer_follow_from_the_losses(losses, head, words,
     kept_run(tmp_path, chorales.EXPERIMENT, highway.CHORALES.flags, curve={700: 8.0}, score="loss", test={}, analysis=analysis)
     (said,) = (one for one in highway.PAPER.takeaways(judged(tmp_path, highway.PAPER)) if "**Layers**" in one.text)
     assert head in said.text
-    assert f"The first one {words}." in said.details[1]
+    assert f"The first one {words}." in said.details[0]
 
 
 def analysed_layers(runs, seed, scale=1.0, **more):

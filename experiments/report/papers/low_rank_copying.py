@@ -306,16 +306,22 @@ STUDIES = (
         levels={"published criterion": 1e-3},
         baseline=("memoryless", MEMORYLESS[LAG]),
     ),
-    Study(
-        "copy_fixed_lag",
-        f"Copying, {FIXED}",
-        "loss",
-        "test cross-entropy (nats)",
-        "{:.4f}",
-        (*OF_FIXED.values(), *STUDIED),
-        (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 35_000),
-        levels={"published criterion": 1e-3},
-        baseline=("memoryless", MEMORYLESS[FIXED]),
+    *(
+        Study(
+            name,
+            f"Copying, {FIXED}{of}",
+            "loss",
+            "test cross-entropy (nats)",
+            "{:.4f}",
+            networks,
+            (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 35_000),
+            levels={"published criterion": 1e-3},
+            baseline=("memoryless", MEMORYLESS[FIXED]),
+        )
+        for name, of, networks in (
+            ("copy_fixed_lag", "", tuple(network for name, network in OF_FIXED.items() if name != NORMALIZED)),
+            ("copy_fixed_lag_weight_norm", ", with and without weight normalization", (OF_FIXED[LRD], OF_FIXED[NORMALIZED], *STUDIED)),
+        )
     ),
     *(
         Study(
