@@ -190,6 +190,8 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     """
     command = parse(experiment, arguments)
     _check_one_name_each(arguments, _short_names(command.config))
+    if not command.vary and any(_flag_in(word) == "--vary" for word in arguments):
+        raise _no_variation("")
     check_runs(math.prod(word.count(",") + 1 for word in command.vary) * command.seeds, command.huge)
     check_sizes([command.config], command.huge)
     if not command.vary:
@@ -215,8 +217,12 @@ def _choices(word: str) -> list[tuple[str, str]]:
     flag, _, values = word.partition("=")
     found = [(flag, value) for value in values.split(",")]
     if not flag.startswith(("model.", "optim.", "train.", "data.")) or any(not value for _, value in found):
-        raise UsageError(f"vary is '{word}': expected a flag of model, optim, train or data and its values, as in model.rank=8,24")
+        raise _no_variation(word)
     return found
+
+
+def _no_variation(word: str) -> UsageError:
+    return UsageError(f"vary is '{word}': expected a flag of model, optim, train or data and its values, as in model.rank=8,24")
 
 
 def words(name: str, value: Any) -> list[str]:

@@ -53,6 +53,8 @@ FLAGS = {
     "adding --model.pack some": ["model.loop.pack is 'some'", "never"],
     "adding --model.materialize maybe": ["model.loop.materialize is 'maybe'", "never"],
     "adding --model.recurrence kernel": ["model.loop.kind is kernel", "NVIDIA GPU", "choose fast"],
+    "adding --vary": ["vary is ''", "model.rank=8,24"],
+    "adding --vary --seed 1": ["vary is ''", "model.rank=8,24"],
     "adding --vary model.rank": ["vary is 'model.rank'", "model.rank=8,24"],
     "adding --vary model.rank=8,,9": ["vary is 'model.rank=8,,9'"],
     "adding --vary model.rank=8 model.rank=9": ["vary is 'model.rank=8 model.rank=9'", "once"],
