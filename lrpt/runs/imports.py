@@ -26,6 +26,9 @@ def import_module(name: str) -> None:
             f"give its name, {module}, and add its folder to PYTHONPATH" if is_path else f"name one that `python -c 'import {name}'` finds"
         )
         raise UsageError(f"module '{name}' cannot be imported ({error}): {advice}") from None
+    except Exception as error:
+        error.add_note(f"lrpt: module '{name}' failed while it was imported: correct it")  # the traceback says where
+        raise
     _imported[name] = None
 
 

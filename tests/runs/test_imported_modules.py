@@ -24,6 +24,16 @@ def test_modules_that_cannot_be_imported(name, advice):
     assert imported() == ()
 
 
+@pytest.mark.parametrize(("content", "kind"), [("def f(:\n", SyntaxError), ("1 / 0\n", ZeroDivisionError)])
+def test_an_error_in_a_module_is_raised_with_a_line_that_names_the_module(content, kind, tmp_path, monkeypatch):
+    (tmp_path / "broken_of_mine.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(kind) as raised:
+        import_module("broken_of_mine")
+    assert raised.value.__notes__ == ["lrpt: module 'broken_of_mine' failed while it was imported: correct it"]
+    assert imported() == ()
+
+
 def test_modules_are_remembered_once_and_in_order(tmp_path, monkeypatch):
     (tmp_path / "failing_of_mine.py").write_text("from json import no_such_name\n")
     monkeypatch.syspath_prepend(tmp_path)
