@@ -198,6 +198,7 @@ def _checked(found: Labelled, path: Path) -> Labelled:
     unknown = np.unique(found.split[~np.isin(found.split, PARTS)]) if found.split is not None else ()
     problems = {
         "it has no sequence": count == 0,
+        "inputs have 0 steps: expected 1 or more": steps == 0,
         "it has no feature": features == 0,
         f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),

@@ -200,6 +200,7 @@ def test_blanks_around_a_name_and_the_type_of_text_make_no_classes(tmp_path):
     ("arrays", "says"),
     [
         ({"inputs": np.zeros((3, 4, 5, 6))}, "expected real numbers of shape (sequences, steps, features)"),
+        ({"inputs": np.zeros((COUNT, 0, 2))}, "inputs have 0 steps: expected 1 or more"),
         ({"targets": np.zeros(3, int)}, "targets are of shape (3,), and there are 40 sequences"),
         ({"lengths": np.zeros(COUNT, int)}, "lengths are int64 of shape (40,) (0, 0, 0, ...): expected 40 integers from 1 to 5"),
         ({"lengths": LENGTHS.astype(float)}, "lengths are float64 of shape (40,)"),
