@@ -24,6 +24,9 @@ class UsageError(ValueError):
 LARGEST = (2 - 2**-23) * 2.0**127
 """the largest number of float32"""
 
+LARGEST_COUNT = 2**31 - 1
+"""the largest integer of int32, in which compiled programs count"""
+
 LISTED = 200
 """Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import UsageError, check_at_least, check_at_most, check_numbers
+from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_numbers
 from lrpt.optim.transforms import (
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
@@ -216,7 +216,7 @@ class OptimConfig:
         check_at_least(1, self, "optim.summed_steps", "optim.halve_after")
         check_at_least(0, self, "optim.decay_after", "optim.halvings")
         in_programs = "optim.summed_steps", "optim.halve_after", "optim.decay_after"
-        check_at_most(jnp.iinfo(jnp.int32).max, self, *in_programs)
+        check_at_most(LARGEST_COUNT, self, *in_programs)
         if self.learning_rate is not None and not _is_positive(self.learning_rate):
             own = f"; give a schedule to RECIPES['{self.recipe}'].build in your own loop" if callable(self.learning_rate) else ""
             raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")

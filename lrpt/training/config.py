@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Generic, Protocol, TypeVar
 
-from lrpt.errors import check_at_least, check_positive
+from lrpt.errors import LARGEST_COUNT, check_at_least, check_at_most, check_positive
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
@@ -73,6 +73,7 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
+        check_at_most(LARGEST_COUNT, self, "train.updates", "train.fresh_every")  # programs count them; the others stay on the host
         check_positive(self, "train.checkpoint_minutes", *(["train.stop_below"] if self.stop_below is not None else []))
 
     @property

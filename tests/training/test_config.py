@@ -56,6 +56,13 @@ def test_times_and_losses_are_finite_and_above_0(field, value):
         changed(train={field: value})
 
 
+@pytest.mark.parametrize("field", ["updates", "fresh_every"])
+def test_counts_of_programs_fit_into_32_bits(field):
+    assert getattr(changed(train={field: 2**31 - 1}).train, field) == 2**31 - 1
+    with pytest.raises(UsageError, match=rf"train\.{field} is 2147483648: expected 2147483647 or less"):
+        changed(train={field: 2**31})
+
+
 @dataclass(frozen=True)
 class Own:
     """A network of a user's, which has none of the fields of this library's."""
