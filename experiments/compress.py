@@ -312,9 +312,11 @@ ys = network.apply({{"params": params}}, jax.numpy.zeros((1, 5, {width})))  # ba
 
 
 def _constructed(config: MatrixConfig) -> str:
-    """Return Python code that makes a configuration, without settings that have their defaults."""
-    own = ((field.name, getattr(config, field.name)) for field in fields(config) if getattr(config, field.name) != field.default)
-    return f"MatrixConfig({', '.join(f'{name}={value!r}' for name, value in own)})"
+    """Return Python code that makes a configuration, without settings that have their defaults, and sizes that its kind does not read."""
+    left_out = {"kind", "rank", "blocks", "density"} - set(FORMS[config.kind].settings)
+    named = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in left_out}
+    words = (f"{name}={value!r}" for name, value in named.items() if value != getattr(MatrixConfig, name))
+    return f"MatrixConfig({', '.join([repr(config.kind), *words])})"
 
 
 def _report(network: Recurrent, found: Compression, before: PyTree, after: PyTree) -> dict[str, Any]:

@@ -158,7 +158,8 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     exec(found["python"], names)
     imports = [line for line in found["python"].splitlines() if line.startswith("from lrpt.runs")]
     assert imports == ["from lrpt.runs.named_arrays import load"]
-    assert "MatrixConfig(kind='low_rank_plus_diagonal', rank=4)" in found["python"], "without settings that have their defaults"
+    cell = "Cell('gru_cudnn', 4, MatrixConfig('low_rank_plus_diagonal', rank=4), MatrixConfig('dense'))"
+    assert cell in found["python"], "without settings that have their defaults or are not read"
     assert names["ys"].shape == (1, 5, 4)
     with np.load(tmp_path / "out" / "state_dict.npz") as state_dict:
         assert {name: array.shape for name, array in state_dict.items()} == CELL
