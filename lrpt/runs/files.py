@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -120,11 +121,15 @@ def unwritable(path: Path) -> tuple[Path, str]:
     existing = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not existing.is_dir():
         return existing, NOT_A_DIRECTORY
-    return existing, "" if os.access(existing, os.W_OK | os.X_OK) else DENIED
+    try:
+        with tempfile.TemporaryFile(dir=existing):  # os.access allows root everything, even to make files in /proc
+            return existing, ""
+    except OSError as error:
+        return existing, error.strerror or DENIED
 
 
 def check_directory(flag: str, path: Path) -> None:
-    """Check that files can be written in a directory, which may not exist yet. Nothing is made.
+    """Check that files can be written in a directory, which may not exist yet. Nothing is left there.
 
     Raises:
       UsageError: it is a file, is below one, or may not be written. `flag` is the option that names it.

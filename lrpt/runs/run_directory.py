@@ -80,7 +80,7 @@ def run_directories(root: Path, file: str = CONFIG) -> list[Path]:
 
 
 def check_place(root: Path) -> None:
-    """Check that directories can be made below `root`, without making any.
+    """Check that directories can be made below `root`. Nothing is left there.
 
     Raises:
       UsageError: the nearest directory that exists is a file, or may not be written.
