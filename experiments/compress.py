@@ -46,12 +46,11 @@ from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.files import check_directory
 from lrpt.runs.named_arrays import save
-from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
 from lrpt.tasks.order import batch_indices
 from lrpt.trained.loading import Loaded
+from lrpt.trained.saving import check_free
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
@@ -87,7 +86,7 @@ class Options:
     examples: int = 500
     """training examples whose states weight the errors (0: all entries of a matrix have equal weight)"""
     output: Path | None = None
-    """directory of the output and of further training (None: beside the run directory, runs/ for a kept result; nothing with --from)"""
+    """new or empty directory of the output and of further training (None: beside the run directory, runs/ for a kept result; nothing with --from)"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
     """where the data sets are (None: where they were in training)"""
     json: bool = False
@@ -119,9 +118,7 @@ class Options:
             if self.structures and value is not None:
                 raise UsageError(f"{name} is {value}, and --structures compresses nothing: leave --{name.replace('_', '-')} out")
         if self.output is not None:
-            check_directory("output", self.output)
-        if self.run is not None and self.output is not None:
-            _check_free(self.output)
+            check_free("output", self.output)
 
     def _check_values(self) -> None:
         """Raise a UsageError if no network could be compressed so. `compress` checks it too, after minutes of work."""
@@ -209,18 +206,18 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     """Compress a run, and write the file from which training starts. Return the report.
 
     Raises:
-      UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
+      UsageError: the run cannot be read, the options do not fit it, or the output directory holds files.
     """
     trained = read_run(path, console, data_dir=options.data_dir)
     params, network = trained.variables["params"], trained.recurrent
     planned = options.planned(network)
     if planned is not None:
-        _check_free(options.output or _beside(trained, planned))
+        check_free("output", options.output or _beside(trained, planned))
     found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
     output = options.output or _beside(trained, found.config)
     start = output / START
-    _check_free(output)
+    check_free("output", output)
     before = trained.evaluate()
     after = trained.evaluate(trained.model.clone(config=found.config), {**trained.variables, "params": smaller})
     save(start, smaller, "--output")
@@ -336,11 +333,6 @@ def _beside(trained: Loaded, config: RecurrentConfig) -> Path:
     form = FORMS[stored.kind]
     name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' if stored.tied else ''}"
     return directory.with_name(f"{directory.name}-{name}")
-
-
-def _check_free(output: Path) -> None:
-    if (output / CONFIG).exists():
-        raise UsageError(f"{output} holds a run: name another --output")
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lrpt.errors import UsageError
 from lrpt.runs import weights
-from lrpt.runs.files import sync, write_json
+from lrpt.runs.files import check_directory, sync, write_json
 from lrpt.runs.run_directory import CONFIG, RUN
 
 ORIGIN = "origin"
@@ -32,7 +32,7 @@ def write_network(directory: Path, identity: Mapping[str, Any], content: bytes, 
     """
     temporary = directory.absolute().with_name(f".{directory.absolute().name}.{os.getpid()}")
     try:
-        _check_free(directory)
+        check_free("directory", directory)
         temporary.mkdir(parents=True)
         write_json(temporary / CONFIG, {**identity, RUN: uuid.uuid4().hex})
         weights.keep(temporary, content, {**metadata, ORIGIN: identity.get(RUN)})
@@ -46,9 +46,13 @@ def write_network(directory: Path, identity: Mapping[str, Any], content: bytes, 
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _check_free(directory: Path) -> None:
+def check_free(flag: str, directory: Path) -> None:
+    """Check that a directory can be written, and is new or empty, so that nothing is overwritten.
+
+    Raises:
+      UsageError: it cannot, or is not. `flag` is the option that names it.
+    """
+    check_directory(flag, directory)
     if directory.is_dir() and any(directory.iterdir()):
         kind = "a run" if (directory / CONFIG).exists() else "files"
-        raise UsageError(f"{directory} holds {kind}: name a new or an empty directory")
-    if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file: name a new or an empty directory")
+        raise UsageError(f"{flag} is {directory}, which holds {kind}: name a new or an empty directory")

@@ -278,7 +278,18 @@ def test_every_checkpoint_damaged(run, assert_refused):
 
 
 def test_an_output_that_holds_a_run(run, assert_refused):
-    assert_refused(main, [run, "--rank", "1", "--examples", "0", "--output", run], "holds a run", "--output")
+    assert_refused(main, [run, "--rank", "1", "--output", run], f"output is {run}, which holds a run: name a new or an empty directory")
+
+
+@pytest.mark.parametrize("source", ["run", "file"])
+def test_an_output_that_holds_files(source, finished, tmp_path, assert_refused):
+    """A second command does not overwrite what the first one has written."""
+    np.savez(tmp_path / "cell.npz", **{name: np.ones(shape) for name, shape in CELL.items()})
+    words = [*([finished] if source == "run" else ["--from", tmp_path / "cell.npz"]), "--output", tmp_path / "out", "--rank"]
+    main([str(word) for word in [*words, 1]])
+    before = tiny.tree(tmp_path)
+    assert_refused(main, [*words, 2], f"output is {tmp_path / 'out'}, which holds files: name a new or an empty directory")
+    assert tiny.tree(tmp_path) == before
 
 
 def test_an_output_that_cannot_be_written(run, assert_refused):
@@ -291,12 +302,30 @@ def test_an_output_that_cannot_be_written(run, assert_refused):
     assert_refused(main, cell, f"output is {output}, a file: name a directory")
 
 
+def denied(*_, dir, **__):
+    raise PermissionError(13, f"no file in {dir}")
+
+
+def test_an_output_below_a_directory_that_may_not_be_written(finished, assert_refused, monkeypatch):
+    """Also the default directory. (The administrator may write everywhere, so the answer is made up.)"""
+    monkeypatch.setattr("experiments.compress.moments", too_late)
+    monkeypatch.setattr("tempfile.TemporaryFile", denied)
+    for more in ([], ["--output", finished.parent / "a" / "b"]):
+        says = f", and {finished.parent} may not be written: make it writable, or name another directory"
+        assert_refused(main, [finished, "--rank", "1", *more], says, code=1)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+def test_an_output_where_not_even_root_can_write(assert_refused):
+    assert_refused(main, ["gone", "--rank", "1", "--output", "/proc/x"], "output is /proc/x, and /proc may not be written", code=1)
+
+
 def test_a_run_where_further_training_would_be(run, assert_refused, monkeypatch):
     monkeypatch.setattr("experiments.compress.moments", too_late)
     output = run.with_name(f"{run.name}-lrd1")
     output.mkdir()
     (output / "config.json").write_text("{}")
-    assert_refused(main, [run, "--rank", "1"], f"{output} holds a run: name another --output")
+    assert_refused(main, [run, "--rank", "1"], f"output is {output}, which holds a run: name a new or an empty directory")
 
 
 @pytest.mark.parametrize(

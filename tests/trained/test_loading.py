@@ -292,12 +292,12 @@ def test_no_run_is_overwritten_and_nothing_else_either(worse, tmp_path):
     (tmp_path / "empty").mkdir()
     trained.save(str(tmp_path / "empty"))
     before = tiny.tree(tmp_path)
-    cases = {worse: "holds a run", tmp_path / "empty": "holds a run", tmp_path: "holds files", tmp_path / "file": "is a file"}
-    for path, says in cases.items():
-        with pytest.raises(UsageError, match=f"{says}: name a new or an empty directory"):
+    for path, kind in {worse: "a run", tmp_path / "empty": "a run", tmp_path: "files"}.items():
+        with pytest.raises(UsageError, match=f"^directory is {path}, which holds {kind}: name a new or an empty directory"):
             trained.save(path)
-    with pytest.raises(UsageError, match="cannot be written"):
-        trained.save(tmp_path / "file" / "below")
+    for path, kind in {tmp_path / "file": "a file", tmp_path / "file" / "below": f"below the file {tmp_path / 'file'}"}.items():
+        with pytest.raises(UsageError, match=f"^directory is {path}, {kind}: name a directory"):
+            trained.save(path)
     assert tiny.tree(tmp_path) == before
 
 
