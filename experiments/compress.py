@@ -86,7 +86,7 @@ class Options:
     examples: int = 500
     """training examples whose states weight the errors (0: all entries of a matrix have equal weight)"""
     output: Path | None = None
-    """new or empty directory of the output and of further training (None: beside the run directory, runs/ for a kept result; nothing with --from)"""
+    """new or empty directory of the output and of further training (None: beside the run, runs/ for a kept result; nothing with --from)"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
     """where the data sets are (None: where they were in training)"""
     json: bool = False
