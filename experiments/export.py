@@ -64,7 +64,7 @@ class Contender:
       name: label of the network and of its form.
       parameters: number of scalars.
       kilobytes: of all weights.
-      metrics: of the test split; empty for networks that were not trained.
+      metrics: of the test split; empty for networks that were not trained, or whose data are missing.
       step: function that reads one step of one sequence.
     """
 
@@ -85,12 +85,21 @@ def labels(runs: Sequence[Loaded]) -> list[str]:
     return [label + (f" ({trained.path})" if found.count(label) > 1 else "") for label, trained in zip(found, runs, strict=True)]
 
 
-def contenders(trained: Loaded, label: str) -> list[Contender]:
-    """Return a network with the weights of its run, and with its matrices in 8-bit integers."""
+def has_data(trained: Loaded, console: Console) -> bool:
+    """Return whether there are data to compute metrics on. Programs need none, so a kept result that lacks its data gets a warning."""
+    try:
+        return bool(trained.task.splits)
+    except UsageError as error:
+        console.warn(f"the table has no score of {trained.path}, because {error}")
+        return False
+
+
+def contenders(trained: Loaded, label: str, scored: bool = True) -> list[Contender]:
+    """Return a network with the weights of its run, and with its matrices in 8-bit integers; with metrics if it is to be scored."""
     found = []
     for form, variables in forms(trained).items():
         restored = {**variables, "params": dequantize(variables["params"])}
-        metrics = trained.evaluate(variables=restored)["test"]
+        metrics = trained.evaluate(variables=restored)["test"] if scored else {}
         program = jax.jit(programs(trained, variables, ("cpu",))["step"].call)
         count, size = num_params(trained.variables["params"]), num_bytes(variables["params"]) / 1000
         found.append(Contender(f"{label}, {form}", count, size, metrics, _stepping(trained, program)))
@@ -186,9 +195,9 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     if options.output is not None:
         check_directory("output", options.output)  # the work before the first file takes a minute
     runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
-    first = runs[0]
+    first, scored = runs[0], [has_data(trained, console) for trained in runs]
     arrays, reason = _factorized(first)
-    rows = [row for trained, label in zip(runs, labels(runs), strict=True) for row in contenders(trained, label)] + of_pytorch(first)
+    rows = [row for parts in zip(runs, labels(runs), scored, strict=True) for row in contenders(*parts)] + of_pytorch(first)
     rows += factorized_contender(first, arrays) if arrays else []
     times = microseconds([row.step for row in rows], options.rounds)
     table = [
@@ -248,7 +257,7 @@ def _serialized(program: Any) -> bytes:
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Print the table and the written files."""
-    metrics = list(found["table"][0]["test"])
+    metrics = dict.fromkeys(name for row in found["table"] for name in row["test"])
     rows = []
     for row in found["table"]:
         scores = [f"{row['test'][name]:.4g}" if name in row["test"] else "" for name in metrics]

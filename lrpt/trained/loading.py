@@ -28,7 +28,7 @@ from lrpt.scaling import Scaling
 from lrpt.tasks.task import AnyVocabulary, Task
 from lrpt.trained.inference import Inference
 from lrpt.trained.interface import Interface
-from lrpt.trained.recorded import Parts, configuration, identity_of, with_data_dir
+from lrpt.trained.recorded import Parts, configuration, identity_of, recorded_text, with_data_dir
 from lrpt.trained.saving import write_network
 from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import evaluator_of_one
@@ -119,7 +119,7 @@ class Loaded:
         """
         task = self.config.build_task(self.seed)
         if self.is_kept:
-            check_text(self.path, self.interface.text, task, "name another run")
+            check_text(self.path, self.interface.text, task, "name another run", recorded_text(self.path, self._identity))
         return task
 
     @cached_property

@@ -12,6 +12,7 @@ from lrpt.runs.configuration import from_json
 from lrpt.runs.files import DIGEST, is_intact, read_object
 from lrpt.runs.run_directory import CONFIG, RESULT, RUN, check_result
 from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.origin import name_of_text
 
 REMOVED_PATH = "PATH"
 """Placeholder in a kept `config.json` for a path on the machine that trained."""
@@ -53,15 +54,27 @@ def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunC
     return RunConfig(**{group.name: _part(path, group.name, kinds[group.name], identity) for group in fields(RunConfig)})
 
 
+def recorded_text(path: Path, identity: Mapping[str, Any]) -> str:
+    """Return the name of the text of a run from its result; '' if the result has none, or is damaged or foreign."""
+    result = _result(path, identity) or {}
+    return name_of_text(result.get("data", {})) or ""
+
+
 def _check_result(path: Path, identity: Mapping[str, Any]) -> None:
     """Raise a UsageError if `config.json` is not what the result of the run holds. A result that is damaged or foreign decides nothing."""
+    result = _result(path, identity)
+    if result is not None:
+        check_result(path, identity, result)
+
+
+def _result(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the result of a run, or None if there is none, or one that is damaged or foreign."""
     try:
         result = read_object(path / RESULT)
     except (OSError, ValueError):
-        return
-    if (DIGEST in result and not is_intact(result)) or result.get(RUN) != identity.get(RUN):
-        return
-    check_result(path, identity, result)
+        return None
+    is_own = (DIGEST not in result or is_intact(result)) and result.get(RUN) == identity.get(RUN)
+    return result if is_own else None
 
 
 def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:

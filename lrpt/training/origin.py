@@ -30,11 +30,11 @@ def check_data(path: Path, before: Mapping[str, Any], task: Task, advice: str) -
     check_text(path, before.get(TEXT), task, advice)
     splits, now = before.get(SPLITS), task.metadata.get(SPLITS)
     if splits not in (None, now):
-        what = f"other splits or lengths of sequences than {_name(task)} has now (SHA-256 {splits}, not {now})"
+        what = f"other splits or lengths of sequences than {name_of_text(task.metadata)} has now (SHA-256 {splits}, not {now})"
         raise UsageError(f"{path} holds a run on {what}: restore the file, or {advice}", code=1)
 
 
-def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
+def check_text(path: Path, before: str | None, task: Task, advice: str, name: str = "") -> None:
     """Raise a UsageError, which ends with the advice, if a run was trained on another text than the text of this task.
 
     Args:
@@ -42,16 +42,17 @@ def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
       before: SHA-256 of its text, if it has one.
       task: the task that is to be used with the run.
       advice: what to do if the text cannot be restored.
+      name: recorded name of its text, such as 'python 3.11.7'; '' if none is known.
     """
     now = task.metadata.get(TEXT)
     if before not in (None, now):
-        raise UsageError(
-            f"{path} holds a run on a text with SHA-256 {before}, and {_name(task)} has {now}: restore the text, or {advice}", code=1
-        )
+        text, found = f"a text with SHA-256 {before}{f' ({name})' if name else ''}", f"{name_of_text(task.metadata)} has {now}"
+        raise UsageError(f"{path} holds a run on {text}, and {found}: restore the text, or {advice}", code=1)
 
 
-def _name(task: Task) -> str | None:
-    return task.metadata.get("text", task.metadata.get("music"))
+def name_of_text(metadata: Mapping[str, Any]) -> str | None:
+    """Return the name of a text or of music from the metadata of a task; None if the task has neither."""
+    return metadata.get("text", metadata.get("music"))
 
 
 def check_start(path: Path, before: str, now: str | None) -> None:

@@ -89,6 +89,20 @@ def test_it_says_why_there_is_no_module_for_pytorch(tmp_path, capsys):
     assert not (tmp_path / "out" / "network.py").exists()
 
 
+@pytest.mark.slow
+def test_a_kept_result_whose_text_is_another_is_exported_without_a_score(tmp_path, monkeypatch, capsys):
+    """As on another version of Python, whose documentation is another text."""
+    monkeypatch.setattr("lrpt.tasks.text.python_documentation", lambda: "the cat sat on a mat\n" * 2000)
+    kept = Path(__file__).parents[2] / "experiments" / "results" / "char_lm" / "quick-lrd-seed0"
+    main([str(kept), "--output", str(tmp_path / "out"), "--rounds", "1"])
+    said = capsys.readouterr()
+    (warning,) = said.err.splitlines()
+    assert f"the table has no score of {kept}, because " in warning
+    assert "(python 3.11.7)" in warning
+    assert " ".join(said.out.splitlines()[0].split()) == "network parameters kB µs a step, batch 1", "without scores"
+    assert {"sequence.jax", "step.jax", "network.npz"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
 def test_an_output_that_is_a_file_is_refused_before_the_run_is_read(tmp_path, assert_refused):
     (tmp_path / "file").write_text("")
     assert_refused(main, ["gone", "--output", tmp_path / "file"], f"output is {tmp_path / 'file'}, a file: name a directory")

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import platform
 import re
 import shutil
 import sys
@@ -326,6 +327,14 @@ def test_a_saved_directory_is_complete_or_absent(worse, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"cannot be written \(No space left on device\)"):
         load(worse).save(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_that_is_another_now_is_named_as_the_result_names_it(monkeypatch):
+    monkeypatch.setattr("lrpt.tasks.text.python_documentation", lambda: "the cat sat on a mat\n" * 2000)
+    path = KEPT.parents[1] / "char_lm" / "quick-lrd-seed0"
+    says = rf"^{path} holds a run on a text with SHA-256 6d5b\w+ \(python 3\.11\.7\), and python {platform.python_version()} has "
+    with pytest.raises(UsageError, match=says):
+        load(path).task  # noqa: B018
 
 
 def test_kept_weights_that_were_changed_are_refused(worse, tmp_path):
