@@ -9,6 +9,9 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+WRONG_FLAG = 2
+"""exit status"""
+
 
 class UsageError(ValueError):
     """An error that the user can correct. The message names the given value, what is allowed, and what to do.
@@ -16,7 +19,7 @@ class UsageError(ValueError):
     The command line prints the message on one line and exits with `code`. Library callers see an ordinary `ValueError`.
     """
 
-    def __init__(self, message: str, code: int = 2) -> None:
+    def __init__(self, message: str, code: int = WRONG_FLAG) -> None:
         super().__init__(message)
         self.code = code
 

@@ -18,7 +18,7 @@ from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.cli.unused import group_by_numbers, warnings
 from lrpt.devices import hardware, parallel, processes
-from lrpt.errors import INTACT, RemoteFailure, UnknownName, UsageError, line_of
+from lrpt.errors import INTACT, WRONG_FLAG, RemoteFailure, UnknownName, UsageError, line_of
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import CONFIG, RESULT
@@ -28,9 +28,6 @@ from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, SomeFailed, fit_all, is_finished, most_together
 from lrpt.training.observers import Observer
 from lrpt.training.selection import ENDED
-
-WRONG_FLAG = 2
-"""exit status"""
 
 OF_A_BROKEN_PIPE = 128 + 13
 """exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpt.devices import compilation, hardware, parallel, processes
-from lrpt.errors import RemoteFailure, UsageError
+from lrpt.errors import WRONG_FLAG, RemoteFailure, UsageError
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import suits_kernel
 from lrpt.runs.configuration import effective, flatten, to_json
 from lrpt.runs.console import Console
+from lrpt.runs.named_arrays import load_arrays
 from lrpt.runs.signals import StopRequests
 from lrpt.tasks.order import batch_indices
 from lrpt.tasks.task import Task
@@ -192,7 +193,12 @@ class _RunGroup:
         Raises:
           UsageError: a run cannot be trained.
         """
-        self.unfinished = [run for run in self.runs if not run.finished()]
+        try:
+            self.unfinished = [run for run in self.runs if not run.finished()]
+        except UsageError as error:
+            if error.code == WRONG_FLAG:
+                self._check_values(self.runs[0])  # else a wrong value is called a difference from the run that the directory holds
+            raise
         if self.unfinished:
             task = self.unfinished[0].task  # built by all processes, before the primary one checks
             processes.on_primary(self._check, self.unfinished[0], task)
@@ -201,6 +207,13 @@ class _RunGroup:
         """Free the data that the check has read. Training reads them again."""
         for run in self.unfinished:
             run.free_data()
+
+    def _check_values(self, run: Run) -> None:
+        """Raise the error of values that no directory would make right. Only the primary process gets here."""
+        start = run.config.train.start
+        if start is not None and not start.exists() and run.directory.start_digest() is None:
+            load_arrays(start)  # raises the error of a file that is missing
+        self._check(run, run.config.build_task(run.seed))
 
     def _check(self, run: Run, task: Task) -> None:
         config = run.config

@@ -127,6 +127,10 @@ OTHER_RUNS = {
     "another seed": (["--seed", "5"], ["seed = 0, not 5", "--workdir"]),
     "another learning rate": (["--optim.learning-rate", "0.5"], ["optim.learning_rate = 0.01, not 0.5"]),
     "another task": (["--data.lag", "4"], ["data.lag = 3, not 4"]),
+    "a rank that no matrix has": (["--model.matrices.rank", "0"], ["rank 0", "1 to 4"]),
+    "blocks that do not divide": (["--model.matrices.kind", "monarch", "--model.matrices.blocks", "3"], ["blocks 3 do not divide"]),
+    "a batch that is too large": (["--train.batch-size", "51"], ["train.batch_size is 51", "1 to 50"]),
+    "no start file": (["--train.start", "nothere.npz"], ["parameter file nothere.npz cannot be read"]),
 }
 
 
@@ -135,7 +139,7 @@ OTHER_RUNS = {
 def test_a_directory_that_holds_another_run(other, run, assert_refused):
     more, says = OTHER_RUNS[other]
     before = tiny.tree(run)
-    assert_refused(train, [*words(run), *more], *says)
+    assert_refused(train, [*words(run), *more], *says, warned="monarch" in more)  # of --model.rank
     assert tiny.tree(run) == before
 
 
