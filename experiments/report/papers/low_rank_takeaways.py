@@ -111,8 +111,8 @@ def _on_urnn(judged: Judged) -> Takeaway:
     solved_at = f". It is first below 0.001 after {in_series(said)}" if said else ""
     return Takeaway(
         f"**Unitary network** (uRNN). In the paper it is perfect in training within {within} updates at a lag of 500, and overfits. Here, "
-        f"after {SHORT:,} updates, {within_time} of {len(perfect.observed)} are perfect on held-out sequences, whose cross-entropy is "
-        f"{early.ours}: none has overfitted yet.{_on_variable_length(judged)}{_on_variable_lag(judged)}",
+        f"by then, {within_time} of {len(perfect.observed)} are perfect on held-out sequences (cross-entropy: "
+        f"{early.ours}); none overfits yet.{_on_variable_length(judged)}{_on_variable_lag(judged)}",
         (
             f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}",
             f"Overfitting: the cross-entropy of held-out sequences is {early.ours} after {SHORT:,} updates{_peak(judged)}{solved_at}. "
@@ -138,8 +138,8 @@ def _on_variable_lag(judged: Judged) -> str:
         return ""
     solved_by = sum(run.first("loss", is_solved) is not None for run in runs)
     return (
-        f" On variable lag, which it does not solve in the paper, {solved_by} of {len(runs)} solve it: the cross-entropy is "
-        f"{in_series([f'{loss:.2g}' for loss in losses])} after {span([run.updates for run in runs])} updates."
+        f" On variable lag (unsolved in the paper) {solved_by} of {len(runs)} solve it (cross-entropy: "
+        f"{in_series([f'{loss:.2g}' for loss in losses])} after {span([run.updates for run in runs])} updates)."
     )
 
 
