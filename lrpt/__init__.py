@@ -11,7 +11,7 @@ from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum, low_rank_plus_dia
 from lrpt.networks.counting import Counts, count
 from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization, init_parameters
 from lrpt.recurrence import LOOPS, recur
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec
 from lrpt.trained.loading import Loaded, load
@@ -42,6 +42,7 @@ __all__ = [
     "UsageError",
     "count",
     "gate_spec",
+    "init_parameters",
     "load",
     "low_rank_plus_diagonal",
     "recur",

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from flax.core import freeze
 from table import (
+    BATCH,
     INPUT_SIZE,
     RANK,
     ROWS,
     SIZE,
     SIZES,
+    SPEC,
+    STEPS,
     Row,
     assert_close,
     assert_equal,
@@ -39,11 +42,13 @@ from lrpt.parametrizations import (
     Parametrization,
     Stored,
     WeightNorm,
+    init_parameters,
     label_of,
     row_norms,
 )
 from lrpt.pytrees import register_fields
-from lrpt.specs import BiasSpec, MatrixSpec
+from lrpt.recurrence import recur
+from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec
 
 DENSE = MatrixConfig()
 GATES = ("update", "reset", "candidate")
@@ -168,11 +173,24 @@ def test_every_row_is_stored_as_float32_and_handed_out_in_the_shapes_that_were_a
     shapes = jax.eval_shape(module.init, jax.random.key(0))
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(shapes))
     specs, treedef = jax.tree.flatten(template)
+    shape_of = {BiasSpec: lambda spec: (spec.size,), OperatorSpec: lambda spec: spec.shape, SettingSpec: lambda spec: ()}
     for spec, op in zip(specs, treedef.flatten_up_to(jax.eval_shape(module.apply, shapes)), strict=True):
         if isinstance(spec, MatrixSpec):
             assert op.shape == jax.eval_shape(lambda op: op.to_dense(), op).shape == (spec.n_in, spec.n_out)
         else:
-            assert [leaf.shape for leaf in jax.tree.leaves(op)] == [(spec.size,) if isinstance(spec, BiasSpec) else spec.shape]
+            assert [leaf.shape for leaf in jax.tree.leaves(op)] == [shape_of[type(spec)](spec)]
+
+
+def test_parameters_are_drawn_without_a_module_as_with_one():
+    cell, config = CELLS["gru"], MatrixConfig("low_rank_plus_diagonal", 2)
+    template = cell.template(SPEC)
+    drawn = init_parameters(jax.random.key(1), template, config)
+    module = Parameters(template, config, MatrixConfig())
+    assert_equal(drawn, module.apply(module.init(jax.random.key(1))))
+    xs = jnp.ones((STEPS, BATCH, SPEC.input_size))
+    _, ys = recur(cell.step, drawn, cell.zero_carry(SPEC, (BATCH,)), xs, outputs="last")
+    assert ys.shape == (BATCH, SPEC.size)
+    assert all(type(gate.recurrent) is Dense for gate in init_parameters(jax.random.key(1), template))
 
 
 def stored_shapes(row):

@@ -97,7 +97,7 @@ def initialization_sweep(
     spectra = []
     for size in sizes:
         spec = CellSpec(inputs.shape[-1], size, carry_bias, depth)
-        carry = jax.tree.map(lambda width: jnp.zeros((inputs.shape[1], width)), entry.carry(spec))
+        carry = entry.zero_carry(spec, (inputs.shape[1],))
         for spread in spreads:
             params = drawn_params(entry.template(spec), spread, identity, seed)
             spectra.append(_summary(size, spread, last_jacobian(params, carry)))

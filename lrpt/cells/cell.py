@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
 from lrpt.errors import UsageError
@@ -172,6 +174,10 @@ class Cell:
                 f"the step of a cell is {self.step!r}: give a function (params, carry, x) -> (carry, (y, info)); cells of this library are "
                 f"in lrpt.CELLS, and layers for Flax in lrpt.interop"
             )
+
+    def zero_carry(self, spec: CellSpec, batch: tuple[int, ...] = (), dtype: DTypeLike = jnp.float32) -> Any:
+        """Return a state of zeros, each leaf (*batch, width), as `lrpt.recur` takes it before the first step."""
+        return jax.tree.map(lambda width: jnp.zeros((*batch, width), dtype), self.carry(spec))
 
     @property
     def roles(self) -> set[str]:

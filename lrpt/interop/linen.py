@@ -30,7 +30,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
-from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run, zero_carry
+from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run
 from lrpt.interop.variables import check_storage, variables_for
 from lrpt.matrices import NORMS_OF_LAYER, Bias, Matrix
 from lrpt.networks.configuration import SequenceLoopConfig
@@ -112,7 +112,7 @@ class Cell(nn.RNNCellBase):
         """
         batch = tuple(input_shape[: len(input_shape) - self.num_feature_axes])
         params = [] if self.scope is None else jax.tree.leaves(self.variables.get("params", {}))
-        return zero_carry(self.network, self.bound_spec(input_shape), batch, jnp.result_type(jnp.float32, *(params or [jnp.zeros(())])))
+        return self.network.zero_carry(self.bound_spec(input_shape), batch, jnp.result_type(jnp.float32, *(params or [jnp.zeros(())])))
 
     @nn.compact
     def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[PyTree, Array]:
@@ -222,7 +222,7 @@ class RNN(nn.Module):
         params, xs = self.cell.bind_to(inputs)
         self._sow_penalty(params)
         order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
-        own = zero_carry(self.cell.network, self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
+        own = self.cell.network.zero_carry(self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         check_first(first, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)

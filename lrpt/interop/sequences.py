@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax.linen.recurrent import flip_sequences
 from jax.core import Tracer
-from jax.typing import DTypeLike
 from jaxtyping import Array, Int, PyTree
 
-from lrpt.cells import Cell, CellSpec, cell_named, stacked
+from lrpt.cells import Cell, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import as_state_if_named_alike
@@ -50,11 +49,6 @@ def check_cell(cell: object, kind: type) -> None:
             f"the cell is a {type(cell).__module__}.{type(cell).__name__}: give a {kind.__module__}.{kind.__name__}, such as "
             f"Cell('gru', ...), or run it with the RNN of Flax"
         )
-
-
-def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Any:
-    """Return a state of zeros with leading axes of the given sizes."""
-    return jax.tree.map(lambda width: jnp.zeros((*batch, width), dtype), cell.carry(spec))
 
 
 def as_own(carry: PyTree, own: Any) -> Any:

@@ -164,8 +164,7 @@ class ConditionalNetwork(nn.Module):
         return self._zeros(rows, params_of(self.variables)["cell"])
 
     def _zeros(self, rows: int, params: PyTree) -> Any:
-        zeros = jax.tree.map(lambda width: jnp.zeros((rows, width)), self.cell.carry(self.spec))
-        return in_precision_of(jax.tree.leaves(params), zeros)
+        return in_precision_of(jax.tree.leaves(params), self.cell.zero_carry(self.spec, (rows,)))
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
         kernel, bias = of_readout(self.config.initial.kind, self.config.initial.scale, self.config.size)

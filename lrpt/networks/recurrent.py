@@ -204,7 +204,7 @@ class Recurrent(nn.Module):
         The state has the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16. A trainable row
         counts as one of them, and is stored `as_stored`.
         """
-        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
+        zeros = self.cell.zero_carry(self.spec)
         row = zeros
         if self.config.initial.trainable_state:
             row = as_state(self.param("initial_state", self._draw_state, zeros), zeros)
@@ -241,7 +241,7 @@ def cell_params(params: PyTree, network: Recurrent, settings: Any = None, frozen
 
 def initial_row(params: PyTree, network: Recurrent) -> Any:
     """Return the state before the first step of one sequence, in the structure of the cell's own: from the same parameters, or zeros."""
-    zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
+    zeros = network.cell.zero_carry(network.spec)
     return as_state(params.get("initial_state", zeros), zeros)
 
 

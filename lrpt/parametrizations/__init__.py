@@ -23,7 +23,7 @@ from lrpt.parametrizations.forms import (
     plus_diagonal,
 )
 from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
-from lrpt.parametrizations.parameters import Parameters
+from lrpt.parametrizations.parameters import Parameters, init_parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "SumForm",
     "WeightNorm",
     "has_projection",
+    "init_parameters",
     "label_of",
     "nearest_divisors",
     "plus_diagonal",

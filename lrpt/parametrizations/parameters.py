@@ -130,6 +130,25 @@ class Parameters(nn.Module):
         return self.variable("settings", name, lambda: start).value
 
 
+def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None = None, inputs: MatrixConfig | None = None) -> Any:
+    """Draw the parameters of a cell, as its step and `lrpt.recur` take them: the template with a matrix or bias for each leaf.
+
+        cell, spec = lrpt.CELLS["gru"], lrpt.CellSpec(input_size=3, size=128)
+        params = lrpt.init_parameters(jax.random.key(0), cell.template(spec), lrpt.MatrixConfig("low_rank", 8))
+        carry, outputs = lrpt.recur(cell.step, params, cell.zero_carry(spec, (batch,)), xs)
+
+    Args:
+      key: of the random numbers.
+      template: what the cell asks for.
+      recurrent, inputs: how matrices of these roles are stored; None for dense ones.
+
+    Raises:
+      UsageError: the parametrization does not fit a matrix.
+    """
+    module = Parameters(template, recurrent or MatrixConfig(), inputs or MatrixConfig())
+    return module.init_with_output(key)[0]
+
+
 def _check_names(named: list[tuple[str, Any]]) -> None:
     """Raise a UsageError if two leaves of a template would have one parameter."""
     (role, name), count = Counter((role_of(leaf), name) for name, leaf in named).most_common(1)[0] if named else (("", ""), 0)

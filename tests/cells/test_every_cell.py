@@ -47,6 +47,14 @@ def test_every_cell_has_an_oracle():
     assert set(oracles.ORACLES) == set(CELLS)
 
 
+@every_cell
+@pytest.mark.parametrize("batch", [(), (BATCH,), (2, BATCH)])
+def test_a_state_of_zeros_has_the_widths_of_the_cell(cell, batch):
+    zeros = CELLS[cell].zero_carry(SPEC, batch, jnp.bfloat16)
+    assert jax.tree.map(jnp.shape, zeros) == jax.tree.map(lambda n: (*batch, n), CELLS[cell].carry(SPEC))
+    assert all(leaf.dtype == jnp.bfloat16 and not leaf.any() for leaf in jax.tree.leaves(zeros))
+
+
 @every_row_but_most_of_them_slow
 def test_shapes_and_dtypes(row):
     net = network(row)

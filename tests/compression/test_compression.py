@@ -605,7 +605,7 @@ FLAX = {"GRUCell": nn.GRUCell, "LSTMCell": nn.LSTMCell, "OptimizedLSTMCell": nn.
 
 
 def run(params, recurrent, xs):
-    carry = jax.tree.map(lambda n: jnp.zeros((xs.shape[1], n)), recurrent.cell.carry(recurrent.spec))
+    carry = recurrent.cell.zero_carry(recurrent.spec, xs.shape[1:2])
     return recur(recurrent.cell.step, cell_params(params, recurrent), carry, xs)[1]
 
 

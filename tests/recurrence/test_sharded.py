@@ -37,7 +37,7 @@ def gradients(row, params, xs, mask, axis=None, **choices):
     """Return (loss, gradients of (parameters, readout), gradient of inputs) from a state of zeros, which varies over no axis."""
 
     def loss(params, xs):
-        carry = jax.tree.map(lambda n: jnp.zeros((xs.shape[1], n)), CELLS[row.cell].carry(SPEC))
+        carry = CELLS[row.cell].zero_carry(SPEC, xs.shape[1:2])
         results = recur(CELLS[row.cell].step, params[0], carry, xs, mask, readout=params[1], **choices)
         return sum(jnp.sum(jnp.sin(3 * a)) for a in jax.tree.leaves(results))
 
