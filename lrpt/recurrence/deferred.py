@@ -57,6 +57,13 @@ class ChunkPlan(NamedTuple):
     tuning: Tuning
 
 
+class Saved(NamedTuple):
+    """What the forward pass keeps: the state before each step, or before each chunk only, and the stored outputs of products, or none."""
+
+    carries: PyTree
+    kept: list[Any]
+
+
 def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
@@ -174,84 +181,83 @@ def _run(step: Step, calls: Calls, params: PyTree, carry: PyTree, xs: PyTree, pl
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
         frozen = frozenset(i for i, p in enumerate(perturbed[0]) if not p.perturbed)
         body = bound(arrays)
-        last, ys, before = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
-        return (last, ys), (arrays, before, xs, Static((wants_x, frozen)))
+        last, ys, saved = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
+        return (last, ys), (arrays, saved, xs, Static((wants_x, frozen)))
 
-    def backward(saved: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree]:
-        arrays, before, xs, static = saved
-        linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), *static.value)
-        return _backward(linear, before, xs, cotangents, plan)
+    def backward(residuals: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree]:
+        arrays, saved, xs, static = residuals
+        linear = LinearStep(step, calls, told_apart(arrays), build, _first(saved.carries), _first(xs), *static.value)
+        return _backward(linear, saved, xs, cotangents, plan)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
 
 
-def _with_steps(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
-    """Return (last carry, ys, (the state before each step, the stored outputs of each step))."""
+def _with_steps(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, Saved]:
+    """Return (last carry, ys, what is saved of each step)."""
 
     def body(before: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         (after, y), kept = bound(before, x)
-        return after, ((before, kept), y)
+        return after, (Saved(before, kept), y)
 
-    last, (before, ys) = scan(body, carry, xs, plan.tuning)
-    return last, ys, before
+    last, (saved, ys) = scan(body, carry, xs, plan.tuning)
+    return last, ys, saved
 
 
-def _with_boundaries(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
-    """Return (last carry, ys, (the state before each chunk, nothing))."""
+def _with_boundaries(bound: Any, carry: PyTree, xs: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, Saved]:
+    """Return (last carry, ys, what is saved of each chunk)."""
 
     def chunk(before: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
         after, ys = scan(lambda carry, x: bound(carry, x)[0], before, xs, plan.tuning)
-        return after, ((jax.tree.map(lambda a: a[None], before), []), ys)
+        return after, (Saved(jax.tree.map(lambda a: a[None], before), []), ys)
 
-    last, (before, ys) = in_chunks(chunk, carry, xs, plan.length)
-    return last, ys, before
+    last, (saved, ys) = in_chunks(chunk, carry, xs, plan.length)
+    return last, ys, saved
 
 
-def _backward(linear: LinearStep, before: PyTree, xs: PyTree, cotangents: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
+def _backward(linear: LinearStep, saved: Saved, xs: PyTree, cotangents: PyTree, plan: ChunkPlan) -> tuple[PyTree, PyTree, PyTree]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(jnp.zeros_like, linear.calls.kept_outputs())
-    fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
+    fixed = linear.fixed_residuals(_first(saved.carries), _first(xs), nothing)
     d_last, d_ys = (instantiated(part) for part in cotangents)
     if plan.length == 1 and plan.all_steps:
         start, walk = (d_last, linear.zeros()), partial(_step, linear, fixed)
-        (d_first, gradients), d_x = scan(walk, start, (before, xs, d_ys), plan.tuning, reverse=True)
-        return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, d_x) if linear.wants_x else None
+        (d_first, gradients), d_x = scan(walk, start, (saved, xs, d_ys), plan.tuning, reverse=True)
+        return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, d_x) if linear.wants_x else None
     chunk = partial(_chunk, linear, fixed, plan)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], plan.length)
     states = plan.length if plan.all_steps else 1
-    sequence = cut(before, chunks, states), cut(xs, chunks, plan.length), cut(d_ys, chunks, plan.length)
-    state, d_rest = (d_last, linear.zeros()), None
+    sequence = cut(saved, chunks, states), cut(xs, chunks, plan.length), cut(d_ys, chunks, plan.length)
+    walked, d_rest = (d_last, linear.zeros()), None
     if rest:
-        state, d_rest = chunk(state, tuple(part[1] for part in sequence))
-    (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
-    return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
+        walked, d_rest = chunk(walked, tuple(part[1] for part in sequence))
+    (d_first, gradients), d_x = lax.scan(chunk, walked, tuple(part[0] for part in sequence), reverse=True)
+    return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
 
 
-def _step(linear: LinearStep, fixed: list[Any], state: PyTree, step: Any) -> tuple[PyTree, PyTree]:
+def _step(linear: LinearStep, fixed: list[Any], walked: PyTree, of_step: Any) -> tuple[PyTree, PyTree]:
     """Walk back through one step, with its weight gradients, as `_chunk` does through several."""
-    (carry, kept), x, d_y = step
-    d_after, (matrices, raw) = state
-    residuals, inputs = linear.recompute(carry, x, kept)
+    saved, x, d_y = of_step
+    d_after, (matrices, raw) = walked
+    residuals, inputs = linear.recompute(saved.carries, x, saved.kept)
     d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
     matrices = linear.add_matrix_gradients(matrices, inputs, d_outputs, chunk=False)
     return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, state: PyTree, sequence: PyTree) -> tuple[PyTree, PyTree]:
-    """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((before it, gradients), d x)."""
-    before, xs, d_ys = sequence
+def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, walked: PyTree, of_chunk: PyTree) -> tuple[PyTree, PyTree]:
+    """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((that before it, gradients), d x)."""
+    saved, xs, d_ys = of_chunk
     if not plan.all_steps:
-        _, _, before = _with_steps(linear.advance, _first(before[0]), xs, plan)
-    d_after, (matrices, raw) = state
-    carries, kept = before
-    varying, inputs = jax.vmap(linear.recompute)(carries, xs, kept)
+        _, _, saved = _with_steps(linear.advance, _first(saved.carries), xs, plan)
+    d_after, (matrices, raw) = walked
+    varying, inputs = jax.vmap(linear.recompute)(saved.carries, xs, saved.kept)
     one, d_y = jax.eval_shape(_first, (varying, d_ys))
     equal = linear.equal_cotangents(one, fixed, (d_after, d_y))  # the scan stores each cotangent once
 
-    def body(state: PyTree, step: Any) -> tuple[PyTree, PyTree]:
-        d_after, raw = state
-        residuals, d_y = step
+    def body(walked: PyTree, of_step: Any) -> tuple[PyTree, PyTree]:
+        d_after, raw = walked
+        residuals, d_y = of_step
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
         return (d_before, jax.tree.map(jnp.add, raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
 

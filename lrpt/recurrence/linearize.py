@@ -78,7 +78,7 @@ class LinearStep:
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
         return residuals, jax.tree.unflatten(self._input_tree, values[count:])
 
-    def fixed(self, carry: PyTree, x: PyTree, kept: list[Any]) -> list[Any]:
+    def fixed_residuals(self, carry: PyTree, x: PyTree, kept: list[Any]) -> list[Any]:
         """Compute the residuals that are the same at every step."""
         values = self._evaluate(carry, x, kept)
         return [value for value, varies in zip(values, self._varying, strict=False) if not varies]

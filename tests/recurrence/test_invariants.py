@@ -64,7 +64,7 @@ def test_the_worked_example_is_true():
     assert calls.kept == [0]
     kept = jax.tree.map(lambda k: jnp.zeros(k.shape, k.dtype), calls.kept_outputs())
     varying, _ = linear.recompute(CARRY, XS[0], kept)
-    assert linear.equal_cotangents(varying, linear.fixed(CARRY, XS[0], kept), ([CARRY], [])) == [0, 1, 1, 3]
+    assert linear.equal_cotangents(varying, linear.fixed_residuals(CARRY, XS[0], kept), ([CARRY], [])) == [0, 1, 1, 3]
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_matrices_are_no_residuals_of_a_step():
     varying, inputs = jax.vmap(linear.recompute)(carries, XS, kept)
     for leaf in jax.tree.leaves((varying, inputs)):
         assert leaf.shape[:2] == (STEPS, BATCH)
-    fixed = linear.fixed(CARRY, XS[0], [k[0] for k in kept])
+    fixed = linear.fixed_residuals(CARRY, XS[0], [k[0] for k in kept])
     assert (2, SIZE) in {leaf.shape for leaf in fixed}
 
 
