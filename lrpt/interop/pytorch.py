@@ -249,7 +249,7 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
       UsageError: PyTorch has no such cell.
     """
     if cell not in ORDER:
-        advice = "`lrpt.interop.torch_network` (written as network.py), or " if _suits_module(cell, layers) else ""
+        advice = "the module in network.py, or " if _suits_module(cell, layers) else ""
         raise UsageError(
             f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use {advice}an exported program, sequence.jax"
         )

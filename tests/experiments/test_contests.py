@@ -1,6 +1,7 @@
 """Contests of two runs of one seed: which figures are compared, and which way an advantage points."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tiny import CONFIG
@@ -74,11 +75,12 @@ def test_the_last_gain_is_over_the_best_evaluation_before(losses, gain):
 def test_a_run_that_never_got_there_is_behind_by_at_least_the_updates_since():
     contest = First("updates", "loss", lambda loss: loss < 1)
     early, late, never = run({4: 0.5, 11: 0.5}), run({4: 2.0, 11: 0.5}), run({4: 2.0, 11: 2.0})
-    assert contest.compare(early, late, BOTH, True) == Pair(3, 7, True)
-    assert contest.compare(early, never, BOTH, True) == Pair(3, 7, True, bound=True)
-    assert contest.compare(never, early, BOTH, True) == Pair(3, -7, False, bound=True)
-    assert contest.compare(late, run({4: 2.0, 8: 2.0}), BOTH, True) == Pair(3, None, None, bound=True, settled=False)
-    assert contest.compare(late, never, BOTH, True) == Pair(3, 0, True, bound=True)  # an event at 11 is before any that comes later
+    at = partial(Pair, 3, resolution=4)  # evaluations are four updates apart
+    assert contest.compare(early, late, BOTH, True) == at(7, True)
+    assert contest.compare(early, never, BOTH, True) == at(7, True, bound=True)
+    assert contest.compare(never, early, BOTH, True) == at(-7, False, bound=True)
+    assert contest.compare(late, run({4: 2.0, 8: 2.0}), BOTH, True) == at(None, None, bound=True, settled=False)
+    assert contest.compare(late, never, BOTH, True) == at(0, True, bound=True)  # an event at 11 is before any that comes later
 
 
 def test_fewer_recoveries_up_to_the_last_common_update_are_better():
