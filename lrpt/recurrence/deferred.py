@@ -58,7 +58,7 @@ class ChunkPlan(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What the forward pass keeps: the state before each step, or before each chunk only, and the stored outputs of products, or none."""
+    """States before each step, or before each chunk only, and outputs of products that the forward pass stores, or none."""
 
     carries: PyTree
     kept: list[Any]
