@@ -16,7 +16,7 @@ from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import Circulant, Dense, Diagonal, LowRank, Sum, SymbolInputs
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization, init_parameters
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
@@ -123,8 +123,8 @@ def test_symbols_are_vectors_for_a_matrix_that_holds_a_python_number():
 def test_such_a_matrix_can_be_multiplied_out(monkeypatch):
     """By 'always' only, as it does not know its costs; rows of the full matrix are then selected."""
     monkeypatch.setitem(PARAMETRIZATIONS, "blocks", BlockDiagonalMatrices)
-    owner = Parameters(CELLS["gru"].template(CellSpec(SYMBOLS, SIZE)), MatrixConfig(), MatrixConfig("blocks"))
-    params = owner.init_with_output(jax.random.key(0))[0]
+    template = CELLS["gru"].template(CellSpec(SYMBOLS, SIZE))
+    params = init_parameters(jax.random.key(0), template, inputs=MatrixConfig("blocks"))
     assert isinstance(params.update.input, SymbolInputs)
     always, auto = (materialized(params, choice, 10**6) for choice in ("always", "auto"))
     assert isinstance(auto.update.input, SymbolInputs)

@@ -175,8 +175,11 @@ class Cell:
                 f"in lrpt.CELLS, and layers for Flax in lrpt.interop"
             )
 
-    def zero_carry(self, spec: CellSpec, batch: tuple[Any, ...] = (), dtype: DTypeLike = jnp.float32) -> Any:
-        """Return a state of zeros, each leaf (*batch, width), as `lrpt.recur` takes it before the first step. Sizes may be symbolic."""
+    def zero_carry(self, spec: CellSpec, batch: tuple[Any, ...] = (), dtype: DTypeLike = float) -> Any:
+        """Return a state of zeros, each leaf (*batch, width), as `lrpt.recur` takes it before the first step. Sizes may be symbolic.
+
+        By default zeros have the default precision of JAX, as drawn parameters do.
+        """
         return jax.tree.map(lambda width: jnp.zeros((*batch, width), dtype), self.carry(spec))
 
     @property

@@ -326,6 +326,7 @@ def _schedule_of(info: VariableInfo) -> Schedule:
     return Schedule(info.proportion[..., None], jnp.mean(info.mask > 0, axis=-1, keepdims=True, dtype=info.mask.dtype))
 
 
-VCRNN = variable_cell("vcrnn")
-VCGRU = variable_cell("vcgru")
-VCLSTM = variable_cell("vclstm")
+UNITS = {name: variable_cell(name) for name in _UNITS}
+"""The units of this file by name, with the default threshold and the full gradient."""
+
+VCRNN, VCGRU, VCLSTM = (UNITS[name] for name in ("vcrnn", "vcgru", "vclstm"))

@@ -13,7 +13,7 @@ from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.run_directory import MAY_CHANGE, RESULT, RunDirectory, run_directories
+from lrpt.runs.run_directory import MAY_CHANGE, OLDER, RESULT, RunDirectory
 
 Result = dict[str, Any]
 
@@ -44,7 +44,7 @@ def summarize(
     groups = _by_configuration(results, {"optim.learning_rate"} if chooses else set())
     rows = [[*_row(score, label, group), *([_shown(_learning_rate(group[0]))] if chooses else [])] for label, group in groups.items()]
     console.table(columns, rows, title)
-    runs = [path for path in run_directories(root, RESULT) if path.parent == root]
+    runs = [path.parent for path in sorted(root.glob(f"*/{RESULT}")) if not path.parent.name.endswith(OLDER)]
     every = [result for path in runs if (result := _result_of(path, console))]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
     write_json(root / SUMMARY, {"results": every, "aggregate": aggregate})

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
-from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, VCGRU, VCLSTM, VCRNN
+from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, UNITS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
 from lrpt.matrices.precision import at_least_single
 from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
@@ -33,9 +33,6 @@ SchedulePenaltyForm = Literal["l1", "l2"]
 SchedulerGradient = Literal["full", "cut"]
 Evaluation = Literal["soft", "hard"]
 
-
-UNITS = {"vcrnn": VCRNN, "vcgru": VCGRU, "vclstm": VCLSTM}
-"""Units of this library, for which the configuration chooses masks and gradients. Other cells with a schedule run as they are."""
 
 SUMS = ("schedule_steps", "schedule_pairs", "proportion_sum", "proportion_squares", "lagged_products")
 """Metrics of which `VariableConfig.summarize` computes the autocorrelation."""
@@ -167,7 +164,10 @@ class VariableConfig(ModelConfig):
 
     @property
     def unit(self) -> str | None:
-        """Return the name of the entry of the table if it is a unit of this library, else None."""
+        """Return the name of the entry of the table if it is a unit of this library, else None.
+
+        The configuration chooses masks and gradients of such units. Other cells with a schedule run as they are.
+        """
         entry = super().layer_cell
         return next((name for name, unit in UNITS.items() if unit is entry), None)
 

@@ -55,6 +55,12 @@ def test_a_state_of_zeros_has_the_widths_of_the_cell(cell, batch):
     assert all(leaf.dtype == jnp.bfloat16 and not leaf.any() for leaf in jax.tree.leaves(zeros))
 
 
+@pytest.mark.parametrize(("wide", "dtype"), [(False, jnp.float32), (True, jnp.float64)])
+def test_a_state_of_zeros_has_the_default_precision(wide, dtype):
+    with jax.enable_x64(wide):
+        assert CELLS["gru"].zero_carry(SPEC).dtype == dtype
+
+
 @every_row_but_most_of_them_slow
 def test_shapes_and_dtypes(row):
     net = network(row)

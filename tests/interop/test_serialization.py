@@ -13,7 +13,7 @@ from lrpt.cells.highway import highway, highway_template
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank, Sparse, Sum
 from lrpt.optim import clip_by_norm_or_shrink
-from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
+from lrpt.parametrizations import FORMS, MatrixConfig, init_parameters
 
 N, ROWS = 8, 3
 
@@ -25,8 +25,7 @@ def roundtrip(function, *arguments):
 
 
 def parameters_of(template):
-    owner = Parameters(template, MatrixConfig("low_rank_plus_diagonal", 2), MatrixConfig("dense"))
-    return owner.init_with_output(jax.random.key(0))[0]
+    return init_parameters(jax.random.key(0), template, MatrixConfig("low_rank_plus_diagonal", 2))
 
 
 def assert_same_after_roundtrip(function, *arguments):
@@ -85,8 +84,7 @@ def bound(name, kind):
     """The parameters of a cell's step: matrices in named tuples."""
     cell = CELLS[name]
     spec = CellSpec(cell.input_size(CellSpec(N, N)) if cell.input_size else 5, N)
-    owner = Parameters(cell.template(spec), MatrixConfig(kind, 2, blocks=2), MatrixConfig("dense"))
-    return owner.init_with_output(jax.random.key(0))[0]
+    return init_parameters(jax.random.key(0), cell.template(spec), MatrixConfig(kind, 2, blocks=2))
 
 
 @pytest.mark.parametrize(("name", "kind"), [*((name, "low_rank_plus_diagonal") for name in CELLS), *(("gru", kind) for kind in FORMS)])

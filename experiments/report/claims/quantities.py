@@ -25,7 +25,7 @@ def solved(published: str = "", criterion: Criterion | None = None, settled_by: 
 
 
 def solved_before(update: int) -> Quantity:
-    """Count the updates until test cross-entropy is below 1e-3, and expect fewer than published."""
+    """Count the updates until test cross-entropy is below 1e-3, and expect that by the published number."""
     return solved(f"< {update:,}", by(update), settled_by=update)
 
 
@@ -56,7 +56,7 @@ It states the accuracy together with a cross-entropy below 1e-3, at which the ru
 
 
 def almost_perfect(update: int) -> Quantity:
-    """Count the updates until test accuracy is almost perfect, and expect fewer than published."""
+    """Count the updates until test accuracy is almost perfect, and expect that by the published number."""
     name = f"updates until test accuracy of {ALMOST:.2%}"
     return Quantity(name, _first_almost_perfect, "{:,.0f}", f"< {update:,}", by(update), update, event=True)
 

@@ -160,9 +160,8 @@ def _on_tables(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Images and characters.** Permuted MNIST, LRD-GRU 128/24: test accuracy {digits.ours}, published "
         f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}. The full GRU has {gru.ours}, "
-        f"published {gru.quantity.published}; {gru.verdict}. Characters of the Penn "
-        f"Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published {tied.quantity.published}; {tied.verdict}."
-        f"",
+        f"published {gru.quantity.published}; {gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity "
+        f"{tied.ours}, published {tied.quantity.published}; {tied.verdict}.",
         (
             _tested_states((gru, low_rank, digits), judged),
             _on_clipping(judged),
@@ -172,7 +171,7 @@ def _on_tables(judged: Judged) -> Takeaway:
             f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
             f"{lr.quantity.published}. The published ordering: {judged.relation('the diagonal does not seem to help').verdict}",
             "Accuracies of 10,000 images have a sampling error of 0.1 points at 99%, and of 0.3 points at 92%.",
-            _no_baseline(judged).strip(),
+            _no_baseline(judged),
             f"Characters, LRD-GRU 1000/64, untied: test perplexity {untied.ours}, published {untied.quantity.published}; {untied.verdict}",
         ),
     )
@@ -189,7 +188,7 @@ def _on_clipping(judged: Judged) -> str:
     said = [f"{of_code.ours} instead of {of_text.ours} in {of_code.quantity.name}" for of_text, of_code in zip(text, code, strict=True)]
     return (
         f"Permuted MNIST, LR-GRU 128/24: clipping as in the author's code, which leaves out seven tensors, gives {in_series(said)} "
-        f"(one seed, the same initial parameters and batches)."
+        f"({seeds_in_words([len(code[0].observed)])}, the same initial parameters and batches)."
     )
 
 
@@ -209,7 +208,7 @@ def _tested_states(quantities: Sequence[JudgedQuantity], judged: Judged) -> str:
 def _no_baseline(judged: Judged) -> str:
     """Say that no ordering of networks on characters is tested; nothing if a full GRU was run."""
     run = judged.quantity("GRU 1000", "test perplexity").observed
-    return "" if run else " No full GRU was run on characters, so none of the orderings there is tested."
+    return "" if run else "No full GRU was run on characters, so none of the orderings there is tested."
 
 
 def _solved(quantities: Iterable[JudgedQuantity]) -> str:

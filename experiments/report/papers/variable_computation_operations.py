@@ -154,7 +154,9 @@ def _behind_with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
 
 def _with_cut_gradients(judged: Judged) -> str:
     """Return that the gradient into the schedulers of the compared networks is cut; nothing if that of one is not."""
-    runs = [run for network in (SMALL_VC, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()]
+    runs = [
+        run for network in (SMALL_VC, SMALL_VCGRU, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()
+    ]
     cut = bool(runs) and all(recorded(run).get("model.schedule.gradient") == "cut" for run in runs)
     return " All these networks cut the gradient into the scheduler, of which the paper says nothing." if cut else ""
 
