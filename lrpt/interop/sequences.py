@@ -19,7 +19,7 @@ from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import as_state_if_named_alike
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.explicit import with_auto_axes
-from lrpt.recurrence.materialize import materialized
+from lrpt.recurrence.materialize import materialized, merged
 
 
 def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
@@ -196,7 +196,7 @@ def _check_lengths(lengths: Any, steps: int) -> None:
 
 def _recur(step: Step, params: PyTree, carry: PyTree, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[PyTree, Array]:
     if loop.kind != KERNEL:
-        params = materialized(params, loop.materialize, xs.shape[0] * xs.shape[1])
+        params = merged(materialized(params, loop.materialize, xs.shape[0] * xs.shape[1]), loop.materialize, xs.shape[0])
     recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning(1)}
     if lengths is None:
         return recur(step, params, carry, xs, **recurrence)

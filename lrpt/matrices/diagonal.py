@@ -66,5 +66,9 @@ class Rotation:
     def shape(self) -> tuple[int, int]:
         return self.angles.size, self.angles.size
 
+    def phases(self) -> Complex[Array, " n"]:
+        r"""Return the diagonal :math:`e^{i \theta}`."""
+        return as_complex(jnp.cos(self.angles), jnp.sin(self.angles))
+
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
-        return v * broadcastable(as_complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)
+        return v * broadcastable(self.phases(), v)

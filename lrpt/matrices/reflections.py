@@ -36,13 +36,17 @@ class Reflection:
     def shape(self) -> tuple[int, int]:
         return self.vector.size // 2, self.vector.size // 2
 
-    def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+    def factors(self) -> tuple[Complex[Array, " n"], Complex[Array, " n"]]:
+        r"""Return u and :math:`w = -2 u^* / \|u\|^2`, with which W = I + u w."""
         n = self.vector.size // 2
         u = as_complex(self.vector[:n], self.vector[n:])
-        square = jnp.sum(jnp.square(self.vector))
-        short, along = too_short(square), v @ u
-        scale = complex_if(jnp.where(short, 0, 2 / jnp.where(short, 1, square)), along)
-        return v - (along * scale)[..., None] * broadcastable(jnp.conj(u), v)
+        square = jnp.sum(jnp.square(at_least_single(self.vector)))
+        short = too_short(square)
+        return u, complex_if(jnp.where(short, 0, -2 / jnp.where(short, 1, square)), u) * jnp.conj(u)
+
+    def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+        u, w = self.factors()
+        return v + (v @ u)[..., None] * broadcastable(w, v)
 
 
 @checked

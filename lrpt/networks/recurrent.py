@@ -18,7 +18,7 @@ from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, 
 from lrpt.networks.protocol import NetworkDefaults, Start, as_state, as_stored, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
-from lrpt.recurrence.materialize import materialized
+from lrpt.recurrence.materialize import materialized, merged
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 from lrpt.symbols import Weighted
 
@@ -179,6 +179,8 @@ class Recurrent(nn.Module):
         carry = start_from(start, self._first_carry(rows, jax.tree.leaves((params, read))), rows)
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
+        if not config.needs_gpu:
+            params = merged(params, config.loop.materialize, steps)
         tuning = config.loop.tuning(self.sharers)
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)

@@ -1,4 +1,4 @@
-"""Structured matrices multiplied out before they are used many times, if that is less work."""
+"""Another form of parameters that are used many times: structured matrices multiplied out, operators merged, if that is less work."""
 
 from typing import Any, Literal
 
@@ -35,6 +35,23 @@ def materialized(params: PyTree, choice: str, rows: Any) -> PyTree:
         return Dense(matrix.to_dense()) if _has_products(matrix) and (choice == "always" or _pays(matrix, rows)) else matrix
 
     return jax.tree.map(full, params, is_leaf=_has_dense)
+
+
+def merged(params: PyTree, choice: str, steps: Any) -> PyTree:
+    """Replace a cell's parameters by others of the same function in fewer operations per step, where they have a method `merged`.
+
+    Args:
+      params: a cell's parameters.
+      choice: 'always', 'never', or 'auto': merge them unless there is a single step.
+      steps: steps for which the merged parameters will be used. 'auto' merges nothing if their number is symbolic (`jax.export`).
+    """
+    if choice == "never" or (choice == "auto" and not (is_known(steps) and steps > 1)):
+        return params
+    return jax.tree.map(lambda node: node.merged() if _can_merge(node) else node, params, is_leaf=_can_merge)
+
+
+def _can_merge(node: Any) -> bool:
+    return callable(getattr(node, "merged", None))
 
 
 def _has_dense(node: Any) -> bool:

@@ -116,8 +116,9 @@ class Calls(NamedTuple):
         return [self.outputs[number] for number in self.kept]
 
     def largest_output(self) -> int:
-        """Return the size of the largest output: batch size times width."""
-        return max((math.prod(output.shape) for output in self.outputs), default=1)
+        """Return the number of values of the largest output: batch size times width, of which a complex number is two."""
+        values = (math.prod(output.shape) * (1 + jnp.issubdtype(output.dtype, jnp.complexfloating)) for output in self.outputs)
+        return max(values, default=1)
 
     def operators(self, arrays: Sequence[Any]) -> list[PreparedOperator]:
         """Return the products' operators, prepared, with these arrays of the parameters."""

@@ -6,12 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles import unitary_matrix
 from table import SIZE, Row, assert_close, gradients, network
 
 from lrpt.cells import CELLS, CellSpec, scale_penalty
+from lrpt.cells.stacked import StackParams
+from lrpt.cells.unitary import MergedUnitaryParams, UnitaryWithoutFourierParams, unitary_without_fourier
 from lrpt.matrices import Bias, Dense, Diagonal, Reflection, Rotation
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.recurrence.materialize import merged
 from lrpt.specs import MatrixSpec, OperatorSpec
 
 BOTH = ("unitary", "unitary_without_fourier")
@@ -34,6 +38,32 @@ def test_a_reflection_turns_its_vector_round_whatever_its_length():
     vector = np.random.default_rng(0).standard_normal(2 * SIZE).astype(np.float32)
     u = vector[:SIZE] + 1j * vector[SIZE:]
     assert_close(Reflection(jnp.asarray(3 * vector)).apply(jnp.asarray(u.conj())), -u.conj())
+
+
+def parts(z):
+    """The real parts of complex numbers, then the imaginary ones."""
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+def numbers(h):
+    return h[..., :SIZE] + 1j * h[..., SIZE:]
+
+
+def drawn_in_double_precision(rng, short):
+    """Parameters of the cell without transforms; reflections whose numbers are in `short` have a vector of zeros."""
+    rotations, scale, bias = (jnp.asarray(rng.standard_normal(shape)) for shape in ((3, SIZE), (SIZE,), (SIZE,)))
+    vectors = [jnp.asarray(rng.standard_normal(2 * SIZE)) * (k not in short) for k in range(2)]
+    inputs = [Dense(jnp.asarray(rng.standard_normal((3, SIZE)))) for _ in range(2)]
+    return UnitaryWithoutFourierParams(
+        *inputs, tuple(map(Rotation, rotations)), tuple(map(Reflection, vectors)), Diagonal(scale), Bias(bias)
+    )
+
+
+def weights_of(params):
+    """The weights by the names that the oracle knows them by."""
+    rotations = {f"rotations.{k}": rotation.angles for k, rotation in enumerate(params.rotations)}
+    reflections = {f"reflections.{k}": reflection.vector for k, reflection in enumerate(params.reflections)}
+    return jax.tree.map(np.asarray, rotations | reflections | {"scale": params.scale.diagonal})
 
 
 def without_input_bias_and_scale(net):
@@ -113,6 +143,56 @@ def test_a_state_of_half_precision_stays_one(cell, precision):
     found = model.apply(half, inputs.astype(precision))
     assert found.dtype == precision
     assert_close(found.astype(jnp.float32), model.apply(variables, inputs), atol=0.05)
+
+
+@pytest.mark.parametrize("short", [(), (0,), (1,), (0, 1)], ids="reflections with a vector of zeros: {}".format)
+def test_merged_parameters_give_the_same_map_and_gradients(short):
+    """In double precision: a permuted diagonal plus a matrix of rank 2, against the full matrix of the formula and reverse mode of it."""
+    with jax.enable_x64():
+        rng = np.random.default_rng(2)
+        params = drawn_in_double_precision(rng, short)
+        h = jnp.asarray(rng.standard_normal((4, 2 * SIZE)))
+        x = jnp.asarray(rng.standard_normal((4, 3)))
+        if not short:
+            expected = numbers(np.asarray(h)) @ unitary_matrix(weights_of(params), fourier=False).T
+            np.testing.assert_allclose(params.merged().transition(h), parts(expected), rtol=1e-9, atol=1e-12)
+
+        def loss(params, h, merge):
+            return jnp.sum(jnp.sin(unitary_without_fourier(params.merged() if merge else params, h, x)[0]))
+
+        expected, found = (jax.value_and_grad(loss, (0, 1))(params, h, merge) for merge in (False, True))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), expected, found)
+
+
+@pytest.mark.parametrize(
+    ("choice", "steps", "expected"), [("auto", 2, True), ("auto", 1, False), ("always", 1, True), ("never", 500, False)]
+)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_parameters_are_merged_for_several_steps(choice, steps, expected, layers):
+    params = network(Row("unitary_without_fourier", "dense")).params
+    tree = params if layers == 1 else StackParams((params, params))
+    nodes = jax.tree.leaves(merged(tree, choice, steps), is_leaf=lambda node: isinstance(node, MergedUnitaryParams))
+    assert sum(isinstance(node, MergedUnitaryParams) for node in nodes) == layers * expected
+
+
+@pytest.mark.parametrize("loop", ["plain", "fast"])
+def test_a_network_runs_with_merged_parameters_and_gets_the_gradients_of_its_own(monkeypatch, loop):
+    xs, used = jax.random.normal(jax.random.key(1), (5, 3, 3)), []
+    transition = MergedUnitaryParams.transition
+    monkeypatch.setattr(MergedUnitaryParams, "transition", lambda self, h: used.append(h) or transition(self, h))
+
+    def run(choice):
+        model = ModelConfig("unitary_without_fourier", SIZE, input_dropout=0.5, recurrence=loop, materialize=choice).build(3, 2, "all")
+        variables = model.init(jax.random.key(0), xs)
+        used.clear()
+        rngs = {"dropout": jax.random.key(2)}
+        return jax.value_and_grad(lambda variables: jnp.sum(jnp.sin(model.apply(variables, xs, train=True, rngs=rngs))))(variables)
+
+    expected = run("never")
+    assert not used
+    found = run("auto")
+    assert used
+    assert_close(found, expected)
 
 
 def test_the_penalty_of_the_scales():
