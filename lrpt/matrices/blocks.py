@@ -92,12 +92,6 @@ class Monarch(Composite):
         return k * q * (p + k - 1)
 
     @property
-    def diagonal_freedom(self) -> int:
-        """0, or n if one of the factors is diagonal."""
-        k, p, _ = self.first.shape
-        return 0 if min(k, p) > 1 else self.shape[0]
-
-    @property
     def dense_products(self) -> int:
         return self.shape[0] * self.shape[1]
 
