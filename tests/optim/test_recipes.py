@@ -229,6 +229,27 @@ def test_settings_that_make_no_sense_are_refused(field, value):
         OptimConfig("rhn", **{field: value})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decay": 0.0}, "optim.decay is 0.0: expected a factor above 0, at most 1"),
+        ({"decay": 1.5}, "optim.decay is 1.5: expected a factor above 0, at most 1"),
+        ({"halve_after": 0}, "optim.halve_after is 0: expected 1 or more"),
+        ({"decay_after": -1}, "optim.decay_after is -1: expected 0 or more"),
+        ({"halvings": -1}, "optim.halvings is -1: expected 0 or more"),
+    ],
+)
+def test_bad_schedules(changes, message):
+    with pytest.raises(UsageError, match=message):
+        OptimConfig("adam", **changes)
+
+
+def test_a_schedule_by_epochs():
+    optim = OptimConfig("adam", 0.1, decay=0.5, decay_after=2)
+    rates = [float(jax.jit(lambda u: optim.decayed(0.1, u, 10))(np.int32(update))) for update in (0, 29, 30, 40)]
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.025], rtol=1e-6)
+
+
 @pytest.mark.parametrize("recipe", ["weight_norm", "weight_norm_recovery"])
 def test_weight_norm_recipe_keeps_rows_within_ten(recipe):
     optimizer = OptimConfig(recipe).build()

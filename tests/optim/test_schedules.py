@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from lrpt.optim import halve_when_stalled, never_stalled, stalled_for_good
+from lrpt.optim import OptimConfig, halve_when_stalled, never_stalled, stalled_for_good
 
 halve = jax.jit(halve_when_stalled, static_argnames="patience")
 
@@ -59,6 +59,7 @@ def test_fourteen_halvings_and_the_end():
     assert float(factor) == 0.5**15
     assert ended == [False] * 45 + [True]
     assert not stalled_for_good(state, halvings=15)
+    assert OptimConfig("adam").halvings == 14
 
 
 def test_state_is_scalars_that_survive_a_round_trip_and_several_at_once():

@@ -8,7 +8,6 @@ import optax
 import pytest
 from tiny import EVEN, changed, interrupted_after, lines
 
-from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.checkpoint import Checkpoints
@@ -107,32 +106,12 @@ def test_patience_ends_training(tmp_path):
     assert (found["stopped"], found["best_update"], found["updates"]) == ("patience", 4, 16)
 
 
-def test_a_schedule_by_epochs():
-    optim = OptimConfig("adam", 0.1, decay=0.5, decay_after=2)
-    rates = [float(jax.jit(lambda u: optim.decayed(0.1, u, 10))(np.int32(update))) for update in (0, 29, 30, 40)]
-    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.025], rtol=1e-6)
-
-
 def test_decay_by_epochs_reaches_the_updates(tmp_path):
     """An epoch has two updates. After it the learning rate is lost in rounding, so that all evaluations are of the same parameters."""
     config = changed(optim={"decay": 1e-30}, data={"train_size": 8})
     fit(config, {0: tmp_path / "run"}, devices=1)
     losses = [line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid"]
     assert losses == 3 * losses[:1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"decay": 0.0}, "optim.decay is 0.0: expected a factor above 0, at most 1"),
-        ({"decay": 1.5}, "optim.decay is 1.5: expected a factor above 0, at most 1"),
-        ({"halve_after": 0}, "optim.halve_after is 0: expected 1 or more"),
-        ({"decay_after": -1}, "optim.decay_after is -1: expected 0 or more"),
-    ],
-)
-def test_bad_schedules(changes, message):
-    with pytest.raises(UsageError, match=message):
-        OptimConfig("adam", **changes)
 
 
 class Told:
