@@ -78,7 +78,7 @@ def count_parts(config: ModelConfig | ConditionalConfig, input_size: int, output
 
 
 def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> int:
-    """Count the weights by which a network multiplies at each step: its recurrent and input matrices.
+    """Count the weights by which a network multiplies at each step: its recurrent and input matrices, and operators of the cell's own.
 
     Matrices that all layers share are counted once for each layer, because each layer multiplies by them.
 

@@ -93,6 +93,29 @@ def test_inputs_that_are_no_codes_are_one_line(trained, code):
         model.apply({"params": params}, inputs.at[1, 2].set(code))
 
 
+def test_one_prediction_for_a_whole_sequence_is_refused():
+    with pytest.raises(UsageError, match="a conditional network reads which word"):
+        CONFIG.build(CodedSize(SYMBOLS, UNITS), SYMBOLS, "last")
+
+
+def test_matrices_of_inputs_are_dense_whatever_those_of_states_are():
+    cell = ConditionalConfig(8, 6, parametrization="low_rank", rank=2).parameter_shapes(CodedSize(SYMBOLS, UNITS), SYMBOLS)["cell"]
+    assert {name: arrays["kernel"].shape for name, arrays in cell["input"].items()} == {
+        "slow": (UNITS, 6),
+        "fast": (SYMBOLS, 8),
+        "fast_condition": (6, 8),
+    }
+    assert all(arrays.keys() == {"left", "right"} for arrays in cell["recurrent"].values())
+
+
+def test_the_published_size_is_that_of_two_dense_levels_of_one_width():
+    def summary(*sizes, **how):
+        return ConditionalConfig(*sizes, **how).summarize({"loss": 1.0})
+
+    assert summary(500) == summary(500, 500) == {"loss": 1.0, "paper_equivalent_size": pytest.approx(500 * 2**0.5)}
+    assert summary(500, 400) == summary(500, parametrization="low_rank") == {"loss": 1.0}
+
+
 def test_sizes_and_labels():
     assert CONFIG.label == "CRNN 5-4"
     assert ConditionalConfig(8, parametrization="low_rank", rank=2).label == "LR-CRNN 8-8/2"

@@ -73,6 +73,26 @@ def test_the_papers_count_has_one_gates_input_matrix_of_each_layer(config, kept,
     assert counts.true - counts.paper == further + parts["initial_state"]
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig("gru", N, rank=4, embeddings=EmbeddingConfig(N, tied=True)),
+        ModelConfig("gru", N, rank=4, weight_norm=True, inputs=InputStorageConfig("low_rank", 2, tied=True), embeddings=EmbeddingConfig(N)),
+        ModelConfig("unitary", N),
+    ],
+    ids=["tied-embedding", "weight-norm", "unitary"],
+)
+def test_parts_add_up_to_all_parameters(config):
+    total = count(config, 50, 50).true
+    assert sum(count_parts(config, 50, 50).values()) == total
+    assert averaged_bytes(config, 50, 50) == 4 * (total + 2)
+
+
+def test_operators_of_a_cell_are_multiplied_by_in_every_step():
+    """Three rotations, two reflections in complex vectors, the shifts of the nonlinearity, and an input matrix to both parts."""
+    assert count_in_step(ModelConfig("unitary", N), 50, 50) == 3 * N + 2 * 2 * N + N + 50 * 2 * N
+
+
 def test_parts_of_a_conditional_network():
     """Units are the larger table here; the other one and the matrix between the levels are further inputs."""
     n, s, S, U = 7, 5, 3, 11

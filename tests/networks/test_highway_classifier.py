@@ -335,6 +335,12 @@ def test_penalty_of_the_readout():
     np.testing.assert_allclose(actual(form="original"), 1e-3 * np.sqrt(square) / 21, rtol=1e-5)
 
 
+def test_the_penalty_is_for_training():
+    options = {"rngs": {"dropout": key(0)}, "mutable": ["batch_stats", "penalties"]}
+    applied = [partial(HighwayClassifier(TINY, CLASSES).apply, train=train, **options) for train in (False, True)]
+    assert ["penalties" in jax.eval_shape(apply, variables(TINY), inputs())[1] for apply in applied] == [False, True]
+
+
 def test_names_of_losses_are_checked():
     with pytest.raises(UsageError, match="over is 'max': choose from sum, mean"):
         squared_hinge(jnp.zeros((1, 2)), jnp.zeros(1, int), over="max")

@@ -1,6 +1,7 @@
 """Networks: initial state, loop, readout."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -30,6 +31,8 @@ from table import (
 from lrpt.cells import CELLS, LSTMCarry, title_of
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Sum, SymbolInputs, Work, low_rank_plus_diagonal
+from lrpt.networks import recurrent
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, initial_carry, initial_row
@@ -40,6 +43,7 @@ from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
 from lrpt.runs.named_arrays import from_named, to_named
+from lrpt.symbols import CodedSize
 
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
@@ -295,16 +299,32 @@ def test_a_matrix_of_a_user_may_hold_a_number_beside_its_array(loop, precision, 
     assert_close(predictions, dense.apply(same, inputs), rtol=1e-5 if precision == "float32" else 0.05)
 
 
+def test_the_penalty_of_a_cell_is_for_training():
+    model, inputs = ModelConfig("unitary_without_fourier", 4).build(3, 2, "last"), jnp.ones((2, 5, 3))
+    variables = jax.eval_shape(model.init, jax.random.key(0), inputs)
+    applied = [partial(model.apply, train=train, mutable=["penalties"]) for train in (False, True)]
+    assert [len(jax.tree.leaves(jax.eval_shape(apply, variables, inputs)[1])) for apply in applied] == [0, 1]
+
+
 def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
     """A network that is built for two devices takes chunks for half of a cache."""
     seen = []
     rule = deferred.chunk_length
     monkeypatch.setattr(deferred, "chunk_length", lambda *arguments: seen.append(arguments) or rule(*arguments))
-    for config in (ModelConfig(size=4, rank=2), VariableConfig("vcrnn", size=4, rank=2, embedding=4)):
+    configs = ModelConfig(size=4, rank=2), VariableConfig("vcrnn", size=4, rank=2, embedding=4), ConditionalConfig(4)
+    for config, symbols in zip(configs, (5, 5, CodedSize(5, 1)), strict=True):
         for sharers in (1, 2):
             inputs = jax.ShapeDtypeStruct((2, 9), jnp.int32)
-            jax.eval_shape(config.build(5, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
-    assert [sharers for _, _, sharers, _ in seen] == [1, 2, 1, 2]
+            jax.eval_shape(config.build(symbols, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
+    assert [sharers for _, _, sharers, _ in seen] == [1, 2, 1, 2, 1, 2]
+
+
+def test_every_row_of_every_step_counts_among_the_products_that_a_full_matrix_saves(monkeypatch):
+    seen = []
+    monkeypatch.setattr(recurrent, "materialized", lambda params, choice, rows: seen.append(rows) or materialized(params, choice, rows))
+    model = ModelConfig("elman", 8, parametrization="low_rank", rank=4).build(3, 2, "last")
+    jax.eval_shape(model.init, jax.random.key(0), jax.ShapeDtypeStruct((6, 7, 3), jnp.float32))
+    assert seen == [6 * 7]
 
 
 @dataclass(frozen=True)

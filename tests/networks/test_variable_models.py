@@ -11,7 +11,7 @@ from table import assert_close, assert_equal
 
 from lrpt.cells import CELLS, Cell, Schedule, VariableInfo, block_step, blocks, stacked
 from lrpt.errors import UsageError
-from lrpt.networks.protocol import SOWN
+from lrpt.networks.protocol import SOWN, Start
 from lrpt.networks.recurrent import cell_params, initial_carry
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.networks.variable_computation import (
@@ -126,6 +126,7 @@ def test_autocorrelation_of_pairs_within_the_windows():
     assert_close((found["lagged_products"] / (STEPS - 2)).mean(), product)
     assert summary["autocorrelation"] == pytest.approx((product - m.mean() ** 2) / m.var(), abs=1e-3)
     assert not {"schedule_steps", "schedule_pairs", "proportion_sum", "proportion_squares", "lagged_products"} & summary.keys()
+    assert "autocorrelation" in summary_at_lag(STEPS - 1, masked=False)[1]
     assert "autocorrelation" not in summary_at_lag(STEPS)[1]
 
 
@@ -137,6 +138,14 @@ def test_autocorrelation_gives_all_steps_and_all_pairs_the_same_weight():
     steps = m[np.asarray(MASK)]
     products = (m[:, :-2] * m[:, 2:])[np.asarray(MASK)[:, 2:]]
     assert summary["autocorrelation"] == pytest.approx((products.mean() - steps.mean() ** 2) / steps.var(), abs=1e-3)
+
+
+def test_both_steps_of_a_pair_count():
+    """Steps of the padding may stand between others, and before them."""
+    mask = jnp.array([[1, 1, 0, 1, 1, 1], [0, 0, 1, 1, 0, 1], [1, 0, 1, 0, 1, 0]], bool)
+    config = VariableConfig(**{**vars(CONFIG), "lag": 1})
+    _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(VARIABLES, INPUTS, mask, mutable=list(SOWN))
+    assert_equal(found["metrics"]["schedule_pairs"][0], jnp.array([3.0, 1.0, 0.0]))
 
 
 def test_there_is_no_autocorrelation_without_pairs_or_of_a_constant():
@@ -154,6 +163,13 @@ def test_sums_of_a_constant_in_float32_have_no_autocorrelation(steps):
         sums = (m.size, m.size - 1, jnp.sum(m), jnp.sum(m * m), jnp.sum(m[1:] * m[:-1]))
         metrics = dict(zip(SUMS, map(float, sums), strict=True)) | {"active": value, "active_squared": value**2}
         assert config.summarize(metrics)["autocorrelation"] == 0
+
+
+def test_small_schedules_that_vary_have_an_autocorrelation():
+    """Shares of 0.004 and 0.006 by turns: the variance is 1e-6, a 25th of the squared mean."""
+    sums = (8.0, 7.0, 4 * 0.004 + 4 * 0.006, 4 * 0.004**2 + 4 * 0.006**2, 7 * 0.004 * 0.006)
+    metrics = dict(zip(SUMS, sums, strict=True)) | {"active": 0.2, "active_squared": 0.04}
+    assert VariableConfig(**{**vars(CONFIG), "lag": 1}).summarize(metrics)["autocorrelation"] == pytest.approx(-1)
 
 
 @pytest.mark.parametrize(("form", "one_sided"), [("l1", False), ("l1", True), ("l2", False), ("l2", True)])
@@ -197,6 +213,21 @@ def test_a_sharp_soft_mask_agrees_with_the_hard_one():
     assert_close((figures["agreement"], figures["output_distance"]), (np.ones(BATCH), np.zeros(BATCH)), atol=1e-6)
 
 
+def test_both_masks_begin_from_the_given_state():
+    sharp = {**VARIABLES, "settings": jax.tree.map(lambda _: jnp.float32(1e6), VARIABLES["settings"])}
+    config = VariableConfig(**{**vars(CONFIG), "rounding": "floor"})
+    start = Start(jnp.asarray(np.random.default_rng(2).standard_normal((BATCH, SIZE)), jnp.float32))
+    _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(sharp, INPUTS, None, start, method="advance", mutable=list(SOWN))
+    assert_close(found["metrics"]["output_distance"][0], np.zeros(BATCH), atol=1e-6)
+
+
+def test_outputs_are_dropped_in_training():
+    config = VariableConfig(**{**vars(CONFIG), "output_dropout": 0.5})
+    (dropped, _), _ = advance(config, VARIABLES, train=True)
+    (whole, _), _ = advance(config, VARIABLES)
+    assert np.all(np.any(np.asarray(dropped != whole), axis=(1, 2)))
+
+
 def test_the_gradient_of_the_penalty_reaches_the_scheduler_alone_in_every_loop():
     """At the first step: later ones depend on the state, and that on everything."""
     gradients = [gradient_of_penalty(VariableConfig(**{**vars(CONFIG), "recurrence": loop}), VARIABLES) for loop in LOOPS]
@@ -213,6 +244,11 @@ def test_predictions_are_those_of_the_usual_network_and_the_last_one_can_be_read
         (predictions, _), _ = advance(CONFIG, VARIABLES, reads=reads)
         counted = MASK[..., None] if reads == "all" else True
         assert_close(jnp.where(counted, predictions, 0), jnp.where(counted, expected, 0))
+
+
+def test_the_mean_over_no_steps_is_zero():
+    mask = jnp.array([[True, False], [True, False]])
+    assert_equal(mean_over_steps(jnp.array([[1.0, 5.0], [3.0, 5.0]]), mask), jnp.array([2.0, 0.0]))
 
 
 def test_last_that_counts():
@@ -301,7 +337,11 @@ def test_operations_of_a_run():
     assert VariableConfig("elman", 20, embedding=20, parametrization="dense").summarize({})["paper_equivalent_size"] == 20
     for shared in (False, True):  # layers that share parameters compute as much as others
         stack = VariableConfig("vcrnn", 20, parametrization="dense", layers=3, shared_layers=shared)
-        assert stack.summarize({"active": 0.5, "active_squared": 0.3})["multiplications"] == pytest.approx(3 * (2 * 400 * 0.3 + 40))
+        found = stack.summarize({"active": 0.5, "active_squared": 0.3})
+        assert found["multiplications"] == pytest.approx(3 * (2 * 400 * 0.3 + 40))
+        assert "paper_equivalent_size" not in found
+    half = VariableConfig("vcrnn", 20, parametrization="dense", input_parametrization="low_rank", input_rank=2)
+    assert "paper_equivalent_size" not in half.summarize({"active": 0.5, "active_squared": 0.3})
     assert dense.summarize({"loss": 1.0}) == {"loss": 1.0}
     for uncounted in (VariableConfig("elman", 20), VariableConfig("unitary", 20, embedding=20)):
         assert uncounted.summarize({"loss": 1.0}) == {"loss": 1.0}
@@ -386,6 +426,7 @@ def test_inputs_of_another_form_have_no_schedule(inputs, mask, says):
         ({"penalty_weight": -1.0}, "model.schedule.penalty_weight is -1.0: expected a finite number, 0 or more"),
         ({"sharpness": 0.0}, "model.mask.sharpness is 0.0"),
         ({"sharpness": 2.0}, "model.mask.sharpness is 2.0 and model.mask.end 1.0"),
+        ({"sharpness_end": float("inf")}, "model.mask.sharpness is 0.1 and model.mask.end inf"),
         ({"sharpness_growth": float("nan")}, "model.mask.growth is nan"),
         ({"epsilon": 0.5}, "model.mask.epsilon is 0.5: expected a number from 0 to below 0.5"),
         ({"lag": -1}, "model.schedule.lag is -1: expected 0 or more"),
