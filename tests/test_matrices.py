@@ -256,7 +256,7 @@ def test_gradient_to_inputs_is_the_transpose(kind):
 
 def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
     rng = np.random.default_rng(4)
-    n, d, k = 5, 2, 3
+    n, d, k = 5, 4, 3  # a rank above the width of the block, of which nothing may be cut
     kernel, left, right, diagonal = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((n, n), (d, n), (d, n), (n,)))
     for whole in (Dense(kernel), LowRank(left, right), low_rank_plus_diagonal(left, right, diagonal), Diagonal(diagonal)):
         block = leading_block(whole, k)

@@ -1,7 +1,7 @@
 """What the Flax modules own, how it is drawn, and what they hand out."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from zlib import crc32
 
 import flax.linen as nn
@@ -441,6 +441,10 @@ OWN_MISTAKES = {
     "list": (returning([]), f"returned a list: {ASKED}"),
     "no return": (returning(None), f"returned None: {ASKED}"),
     "other names": (returning({"update": Dense(jnp.ones((2, 2)))}), f"returned matrices named update: {ASKED}"),
+    "more names": (
+        returning(dict.fromkeys((*GATES, "more"), Dense(jnp.ones((2, 2))))),
+        f"returned matrices named update, reset, candidate, more: {ASKED}",
+    ),
     "array": (of_specs(lambda array: array), "returned an array for 'update', which has no method apply: return an object with apply"),
     "no apply": (of_specs(WithoutApply), "returned a WithoutApply for 'update', which has no method apply: return an object"),
     "unregistered": (
@@ -477,7 +481,9 @@ def test_factors_of_a_user_without_entries_are_one_line(rank, monkeypatch):
         jax.eval_shape(gru_parameters(MatrixConfig("own", rank=rank)).init, jax.random.key(0))
 
 
-@pytest.mark.parametrize("made", [Dense, lambda array: Labelled(array, 2.0), lambda array: Dense(np.ones(array.shape))])
+@pytest.mark.parametrize(
+    "made", [Dense, *(partial(Labelled, label=number) for number in (2.0, 2, 2j)), lambda array: Dense(np.ones(array.shape))]
+)
 def test_matrices_of_a_user_hold_arrays_and_numbers(made, monkeypatch):
     monkeypatch.setitem(PARAMETRIZATIONS, "own", of_specs(made))
     assert jax.eval_shape(gru_parameters(MatrixConfig("own")).init, jax.random.key(0))["params"]["recurrent"].keys() == set(GATES)
@@ -518,6 +524,25 @@ def test_sizes_that_do_not_fit_a_structure_are_one_line(config, message):
     with pytest.raises(UsageError, match=message) as error:
         jax.eval_shape(gru_parameters(config, size=12).init, jax.random.key(0))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "message"),
+    [
+        (MatrixConfig("low_rank", 4), (6, 3), "rank 4 does not fit the recurrent matrix 'a' of 6 x 3: choose one from 1 to 3"),
+        (MatrixConfig("block_diagonal", blocks=4), (12, 10), "blocks 4 do not divide .* of 12 x 10: the nearest that do are 2"),
+        (MatrixConfig("tensor_train", 5, blocks=2), (12, 12), "rank 5 does not fit .*: choose one from 1 to 4"),
+    ],
+)
+def test_the_smaller_of_two_sizes_decides(config, shape, message):
+    module = PARAMETRIZATIONS[config.kind]({"a": MatrixSpec(*shape, "recurrent")}, config)
+    with pytest.raises(UsageError, match=message):
+        jax.eval_shape(module.init, jax.random.key(0))
+
+
+def test_a_density_of_one_is_every_entry():
+    module = PARAMETRIZATIONS["sparse"]({"a": MatrixSpec(6, 3, "recurrent")}, MatrixConfig("sparse", density=1.0))
+    assert np.all(module.init_with_output(jax.random.key(0))[0]["a"].to_dense())
 
 
 @pytest.mark.parametrize("kind", ["circulant", "toeplitz_like"])

@@ -192,6 +192,20 @@ def test_only_matrices_that_need_vectors_get_them():
     assert input_for(Diagonal(jnp.ones(2)), vectors) is vectors
 
 
+def test_a_term_of_a_users_own_class_gets_vectors_for_symbols():
+    @register_fields
+    @dataclass(frozen=True)
+    class Own:
+        kernel: jax.Array
+        shape = 3, 3
+
+        def apply(self, v):
+            return v @ self.kernel
+
+    both = Sum((Own(2 * jnp.eye(3)), Dense(jnp.eye(3))))
+    np.testing.assert_array_equal(both.apply(jnp.asarray([2, 0])), 3 * np.eye(3)[[2, 0]])
+
+
 def test_a_coded_size_is_the_number_of_codes_and_keeps_its_parts_when_copied():
     size = CodedSize(27, 3)
     assert size == 27 * 4

@@ -138,5 +138,6 @@ def test_bad_stacks_are_refused():
         stacked(CELLS["gru"], 0)
     with pytest.raises(UsageError, match=f"widths 3 and {SIZE}"):
         stacked(CELLS["gru"], 2, shared=True).template(CellSpec(3, SIZE))
+    stacked(CELLS["gru"], 1, shared=True).template(CellSpec(3, SIZE))  # one layer has nothing to share
     with pytest.raises(UsageError, match=f"lru has inputs of width 3 and a state of width {SIZE}"):
         stacked(CELLS["lru"], 2).template(CellSpec(3, SIZE))

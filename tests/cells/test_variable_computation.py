@@ -178,3 +178,19 @@ def test_bad_input_is_refused():
 def test_another_threshold_is_another_cell():
     assert variable_cell("vcrnn") is CELLS["vcrnn"]
     assert isinstance(variable_cell("vcrnn", 0.01).step, partial)
+    net = unit("vcrnn", "dense")
+    masks = [variable_cell("vcrnn", *how).step(net.params, net.carry, net.xs[0])[1][1].mask for how in ((), (0.3,), (0.3, True))]
+    assert np.any(masks[0] != masks[1])
+    assert_equal(masks[1], masks[2])
+
+
+@pytest.mark.parametrize("name", ["vcrnn", "vcgru", "vclstm"])
+def test_a_schedule_with_a_cut_gradient_takes_the_state_as_a_constant(name):
+    net = unit(name, "dense")
+
+    def total(carry, cut):
+        return variable_cell(name, cut=cut).step(net.params, carry, net.xs[0])[1][1].proportion.sum()
+
+    full, cut = (jax.tree.leaves(jax.grad(total)(net.carry, cut)) for cut in (False, True))
+    assert np.any(full[-1])
+    assert not any(map(np.any, cut))
