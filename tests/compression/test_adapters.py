@@ -10,6 +10,7 @@ from table import Row, assert_close
 
 from lrpt.compression.adapters import adapted, adapter_config, full_config, in_full, merged, with_symbols
 from lrpt.errors import UsageError
+from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, cell_params
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FROZEN
@@ -86,6 +87,24 @@ def test_the_merge_changes_nothing_but_rounding_and_has_no_collection_of_its_own
     assert config.matrices.kind == "dense"
     whole = config.build(SYMBOLS, SYMBOLS, "all")
     assert_close(jax.jit(whole.apply)(variables, XS), jax.jit(other.apply)(moved, XS), atol=1e-5)
+
+
+def test_the_initial_state_has_the_type_of_frozen_matrices_too():
+    """Trained parameters may be of half precision, and products with frozen matrices are not."""
+    _, (other, start) = with_adapters(Row("gru", "dense"))
+    mixed = {**start, "params": jax.tree.map(lambda a: a.astype(jnp.bfloat16), start["params"])}
+    carry = other.apply(mixed, len(XS), method="initial_carry")
+    assert carry.dtype == jnp.float32
+    last, own = (jax.eval_shape(partial(other.apply, method="advance"), mixed, XS, None, at)[1] for at in (Start(carry), None))
+    assert last.dtype == own.dtype == jnp.float32
+
+
+def test_the_configuration_of_full_matrices_has_nothing_of_the_storage_before():
+    config = ModelConfig("gru", 8, rank=2, tied=True, weight_norm=True, input_parametrization="low_rank", input_rank=2, input_tied=True)
+    before, after = (Recurrent(kind, SYMBOLS) for kind in (config, full_config(config)))
+    shapes, expected = (jax.eval_shape(network.init, jax.random.key(0), XS.T)["params"] for network in (before, after))
+    found = in_full(jax.tree.map(lambda leaf: jnp.ones(leaf.shape), shapes), before)
+    assert jax.tree.map(jnp.shape, found) == jax.tree.map(jnp.shape, expected)
 
 
 def test_the_merged_matrix_is_the_sum_in_float64():

@@ -402,14 +402,15 @@ def test_the_rank_for_an_error_is_the_smallest_if_rows_of_matrices_that_share_a_
     assert found(error=0.25).config.matrices.rank == 1 + next(i for i, error in enumerate(worst) if error <= 0.25) < SIZE
 
 
-def test_a_rank_that_another_group_needs_is_enough_for_every_group():
-    """The first layer needs rank 3. The second is within the error at 2 and not at 3: its matrices have moments of other sizes."""
+@pytest.mark.parametrize("layers", ["01", "10"])
+def test_a_rank_that_another_group_needs_is_enough_for_every_group(layers):
+    """One layer needs rank 3. The other is within the error at 2 and not at 3: its matrices have moments of other sizes."""
     rng = np.random.default_rng(34)
     second, weights = ([draw() for _ in range(2)] for draw in (lambda: rng.standard_normal((4, 4)), lambda: 10.0 ** rng.uniform(-3, 1, 4)))
     first = [np.linalg.qr(normal(4, 4))[0] * [1, 1, 1, 0]] * 2
     network = Recurrent(ModelConfig("rhn", 4, depth=2, parametrization="dense"), 3)
     params = network.init(jax.random.key(0), jnp.zeros((1, 1, 3)))["params"]
-    names = ("0_candidate", "0_transform", "1_candidate", "1_transform")
+    names = [f"{layer}_{gate}" for layer in layers for gate in ("candidate", "transform")]
     kernels = {name: {"kernel": kernel.astype(np.float32)} for name, kernel in zip(names, (*first, *second), strict=True)}
     C = dict(zip(names, (np.eye(4), np.eye(4), *map(np.diag, weights)), strict=True))
     changed = {**params, "cell": {**params["cell"], "recurrent": kernels}}
@@ -417,8 +418,8 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group():
     errors = [
         {report.matrix[10]: report.error for report in sorted(found(rank=rank).matrices, key=lambda one: one.error)} for rank in (2, 3)
     ]
-    assert errors[0]["1"] < 0.38 < errors[0]["0"]
-    assert errors[1]["0"] < 0.38 < errors[1]["1"]
+    assert errors[0][layers[1]] < 0.38 < errors[0][layers[0]]
+    assert errors[1][layers[0]] < 0.38 < errors[1][layers[1]]
     assert found(error=0.38).config.matrices.rank == 4
 
 
@@ -432,6 +433,13 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group():
         (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
         (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
         (Row("gru", "dense"), {"parametrization": "circulant", "tied": True}, "tied is True, and circulant knows neither"),
+        (Row("gru", "dense"), {"parametrization": "monarch", "error": 0.1}, "error is 0.1 and tied is False, and monarch knows neither"),
+        (
+            Row("gru", "dense"),
+            {"parametrization": "circulant", "rank": 2},
+            "rank is 2, and circulant has no size: give these, and no other",
+        ),
+        (Row("gru", "dense"), {"parametrization": "householder"}, "rank is None, and householder has rank: give these, and no other"),
         (Row("gru", "dense"), {"rank": 2.5}, "rank is 2.5: expected an integer"),
         (Row("gru", "dense"), {"rank": 2, "input_rank": 1.5}, "rank is 1.5: expected an integer"),
         (Row("gru", "dense"), {"error": 0.1, "moments": still(0.0)}, "moments of 'update' are all zero.*--examples 0"),

@@ -125,6 +125,21 @@ def test_no_worse_than_alternation_from_the_own_diagonal():
     assert np.linalg.norm(W - found("monarch_plus_diagonal", W)) <= errors[1] * (1 + 1e-4)
 
 
+@pytest.mark.parametrize("kind", sorted(NEAR_ONLY))
+def test_a_turn_that_makes_it_worse_does_not_count(kind):
+    """Projections on these structures are near, but not nearest, so alternation may lead away."""
+    W, errors = np.random.default_rng(4).standard_normal((N, N)) + 3 * np.diag(np.random.default_rng(104).standard_normal(N)), []
+    for diagonal in (np.zeros(N), np.diag(W)):
+        turns = [np.inf]
+        while len(turns) < 2 or turns[-1] < turns[-2]:
+            rest = W - found(kind, W - np.diag(diagonal))
+            diagonal = np.diag(rest)
+            turns.append(np.linalg.norm(rest - np.diag(diagonal)))
+        errors.append(turns)
+    assert min(turns[-1] for turns in errors) > 1.005 * min(map(min, errors))
+    np.testing.assert_allclose(np.linalg.norm(W - found(f"{kind}_plus_diagonal", W)), min(map(min, errors)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in FORMS if kind.endswith("_plus_diagonal")])
 def test_a_diagonal_never_makes_it_worse(kind):
     W = normal() + 5 * np.diag(normal()[0])
