@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax import export
 from table import Tripled, assert_close
 
 from lrpt.losses import cross_entropy
@@ -415,6 +416,7 @@ def test_another_jax_falls_back_with_one_warning(broken, monkeypatch):
 )
 def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expected):
     assert keeps_all(steps, jax.ShapeDtypeStruct((20, 128), jnp.float32), Tuning(store=store)) == expected
+    assert keeps_all(64, jax.ShapeDtypeStruct((2**20,), jnp.float32), Tuning())  # 256 MiB, the limit
 
 
 @pytest.mark.parametrize(
@@ -453,6 +455,10 @@ def test_choices_and_sizes_reach_the_loop(monkeypatch):
     monkeypatch.setattr("lrpt.recurrence.deferred.STORED_BYTES", 640 * 1000 * 100 * 4)
     fast(step, params, carry, jnp.zeros((640, 1)))  # the states alone would fit, and the stored projections do not
     assert found[-1] == (1, False)
+    shape = jax.ShapeDtypeStruct((*export.symbolic_shape("b"), 100), jnp.float32)
+    for store in ("auto", "boundaries"):
+        jax.eval_shape(partial(fast, step, params, xs=xs, tuning=Tuning(store=store)), shape)
+    assert found[-2:] == [(24, True), (24, False)]
 
 
 @pytest.mark.parametrize(("width", "outputs", "stored"), [(48, 48, True), (47, 47, False), (6, 3, True), (5, 3, False)])

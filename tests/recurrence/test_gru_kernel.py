@@ -19,6 +19,7 @@ from lrpt.devices import hardware
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
 from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig, suits_kernel
 from lrpt.recurrence import recur
 from lrpt.recurrence.kernels import plan as plans
@@ -198,6 +199,12 @@ def test_what_is_said_to_suit_the_kernel_is_what_it_takes(name, monkeypatch):
     except UsageError:
         accepted = False
     assert accepted == suits_kernel(config)
+
+
+def test_dropout_large_ranks_and_other_networks_do_not_suit_the_kernel():
+    dropped, large = ModelConfig(size=10, rank=3, output_dropout=0.5), ModelConfig(size=plans.MAX_SIZE, rank=plans.MAX_RANK + 1)
+    assert suits_kernel(replace(large, matrices=replace(large.matrices, rank=plans.MAX_RANK)))
+    assert not any(map(suits_kernel, (dropped, large, HighwayConfig())))
 
 
 def test_everything_that_is_accepted_fits_shared_memory():
