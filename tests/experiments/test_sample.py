@@ -58,6 +58,7 @@ def test_a_prompt_is_read_from_its_last_end_on(prompt, compiled):
 
     expected = drawn(prompt[begins:], 0)
     np.testing.assert_array_equal(drawn(prompt, 0), expected)
+    np.testing.assert_array_equal(drawn(prompt[begins:], None)[:, 0], expected[:, 0])  # that end is read, too
     assert np.array_equal(drawn(prompt, None)[:, 0], expected[:, 0]) == (begins == 0)
 
 
