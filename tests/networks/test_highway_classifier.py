@@ -288,6 +288,7 @@ def test_labels():
     [
         ({"depth": 0}, r"model\.depth is 0: expected 1 or more"),
         ({"size": -1}, r"model\.size is -1: expected 1 or more"),
+        ({"input_rank": 0}, r"model\.inputs\.rank is 0: expected 1 or more"),
         ({"activation": "swish"}, r"model\.activation is 'swish': choose from relu, tanh"),
         ({"matrices": "dense"}, r"model\.matrices is 'dense': give a TiedStorageConfig, or its settings by their names"),
         ({"input_dropout": 1.0}, r"model\.dropout\.inputs is 1\.0: expected a share from 0 to below 1"),

@@ -231,8 +231,15 @@ def test_a_trainable_state_starts_where_the_cell_says():
 
 def test_depth_is_of_cells_that_have_it():
     assert ModelConfig(cell="rhn", depth=3).label == "LRD-RHN 128/24 depth 3"
-    with pytest.raises(UsageError, match="expected 1 for gru"):
-        ModelConfig(depth=3)
+    for depth in (2, 3):
+        with pytest.raises(UsageError, match="expected 1 for gru"):
+            ModelConfig(depth=depth)
+
+
+def test_a_readout_by_the_embedding_has_as_many_classes_as_symbols():
+    model = ModelConfig(size=4, rank=2, embedding=4, tie_embedding=True).build(5, 6, "all")
+    with pytest.raises(UsageError, match=r"4 against 4, 6 against 5: change --model\.embeddings\.width"):
+        jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
 
 
 @pytest.mark.parametrize("choice", ["always", "auto", "never"])

@@ -441,6 +441,7 @@ def test_bad_input_is_refused(changes, message):
 def test_symbols_that_the_task_does_not_have_are_refused():
     with pytest.raises(UsageError, match="guided_symbols has 3, and the task has 3 symbols"):
         CONFIG.build(3, 3, "all")
+    VariableConfig("gru", SIZE, rank=2, guided_symbols=(3,)).build(3, 3, "all")  # nothing is guided without a scheduler
     model = CONFIG.build(SYMBOLS, SYMBOLS, "all")
     with pytest.raises(UsageError, match="this task has vectors as inputs"):
         jax.eval_shape(lambda: model.apply(VARIABLES, jnp.zeros((1, 2, SYMBOLS)), train=True, mutable=list(SOWN)))
