@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.cells import CELLS, Cell
+from lrpt.cells import CELLS, Cell, cell_named
+from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.specs import MatrixSpec
 
@@ -30,3 +31,9 @@ def test_a_template_may_divide_the_state_into_parts(parts, tables):
     x = jnp.ones((2, 3, 4))
     model = config.build(4, 2, "last")
     assert np.all(np.isfinite(model.apply(model.init(jax.random.key(0), x), x)))
+
+
+def test_a_step_in_the_table_of_cells_is_one_line(monkeypatch):
+    monkeypatch.setitem(CELLS, "mine", CELLS["gru"].step)
+    with pytest.raises(UsageError, match=r"CELLS\['mine'\] is a function: wrap it in lrpt\.Cell\(step, template\)"):
+        cell_named("mine")

@@ -31,6 +31,7 @@ MISFITS = {
     "term": (low_rank_plus_diagonal(ones((3, 8)), ones((2, 8)), ones(8)), r"LowRank has left \(3, 8\) and right \(2, 8\)"),
     "in symbols": (SymbolInputs(NARROW, 8), r"LowRank has left \(1, 8\)"),
     "axes": (Dense(ones(8)), r"Dense has kernel \(8,\): give kernel \(i, o\)"),
+    "more axes": (Dense(ones((8, 8, 2))), r"Dense has kernel \(8, 8, 2\): give kernel \(i, o\)"),
     "monarch": (Monarch(ones((2, 4, 4)), ones((4, 3, 3))), r"Monarch has first \(2, 4, 4\) and second \(4, 3, 3\)"),
     "kronecker": (Kronecker(ones((1, 2, 2)), ones((2, 4, 4))), r"Kronecker has outer \(1, 2, 2\) and inner \(2, 4, 4\)"),
     "toeplitz": (ToeplitzLike(ones((1, 8)), ones((2, 8))), r"ToeplitzLike has circulant \(1, 8\) and skew \(2, 8\)"),

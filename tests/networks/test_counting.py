@@ -11,6 +11,7 @@ from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, Tie
 from lrpt.networks.counting import averaged_bytes, count, count_in_step, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations import PARAMETRIZATIONS
 from lrpt.specs import BiasSpec, MatrixSpec
 from lrpt.symbols import CodedSize
 
@@ -128,6 +129,13 @@ def test_a_cell_that_is_registered_again_is_counted_again(monkeypatch):
         assert count(mine, 1, 2) == count(original, 1, 2)
         found.append(count(mine, 1, 2).true)
     assert found[0] == found[2] > found[1]
+
+
+def test_a_parametrization_that_is_registered_again_is_counted_again(monkeypatch):
+    for kind in ("dense", "low_rank", "dense"):
+        monkeypatch.setitem(PARAMETRIZATIONS, "mine", PARAMETRIZATIONS[kind])
+        mine, original = (ModelConfig("elman", 6, rank=2, parametrization=name) for name in ("mine", kind))
+        assert count(mine, 1, 2) == count(original, 1, 2)
 
 
 def test_a_cell_that_takes_the_place_of_one_that_was_deleted_is_counted_again(tables):
