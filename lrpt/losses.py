@@ -15,11 +15,6 @@ STEPS = "a task has reads='all' if there is a target for each step, and reads='l
 """Advice if targets have other axes than predictions."""
 
 
-def at_least_single(logits: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """Cast numbers of half precision to single precision, for sums over many steps. Double precision stays."""
-    return logits.astype(jnp.float32) if jnp.finfo(logits.dtype).bits < 32 else logits
-
-
 def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
     r"""Compute the cross-entropy -\log softmax(logits)[target], in nats.
 

@@ -1,20 +1,12 @@
-"""Pytrees: dataclasses registered so that their structure tells classes apart, and the types of the arrays in a tree."""
+"""Pytrees: dataclasses registered so that their structure tells classes apart."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
-from jax.typing import DTypeLike
-from jaxtyping import PyTree
 
 Kind = TypeVar("Kind", bound=type)
-
-
-def array_types(tree: PyTree, kind: Any = jnp.inexact) -> list[DTypeLike]:
-    """Return the types of the arrays in a tree that are of a kind. Python numbers have no type of their own."""
-    return [leaf.dtype for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, kind)]
 
 
 def stored_fields(kind: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from lrpt.errors import UsageError
-from lrpt.pytrees import array_types
+from lrpt.precision import array_types
 
 
 class Weighted(NamedTuple):

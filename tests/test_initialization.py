@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.symbols import CodedSize
 
 WIDTH, SYMBOLS = 64, 300

@@ -31,7 +31,6 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, Sum, field_of, low_rank_plus_diagonal
 from lrpt.parametrizations import (
     ADAPTERS,
@@ -46,6 +45,7 @@ from lrpt.parametrizations import (
     label_of,
     row_norms,
 )
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import recur
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec

@@ -7,9 +7,9 @@ import pytest
 
 from lrpt.cells import CELLS, Cell
 from lrpt.cells.highway import ACTIVATIONS
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.recurrence import LOOPS
 from lrpt.specs import MatrixSpec
 from lrpt.tables import Table

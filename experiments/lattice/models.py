@@ -83,7 +83,10 @@ def _layer_parameters(name: str, layers: int) -> Callable[[int], int]:
 
 
 START = "lru"
-"""Start of the parameters in the original code. The paper says Glorot, which holds for one of its matrices (`lrpt.initialization`)."""
+"""Start of the parameters in the original code. The paper says Glorot, which holds for one of its matrices.
+
+See `lrpt.parametrizations.initialization`.
+"""
 
 LATTICE = ModelConfig(matrices=TiedStorageConfig("dense"), initial=InitialConfig(START, carry_bias=0.0, trainable_state=False))
 """Settings that all models share."""

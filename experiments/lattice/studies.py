@@ -36,7 +36,7 @@ from lrpt.cli.flags import check_seeds
 from lrpt.cli.studies import Finished, Row, Study, grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
-from lrpt.initialization import INITIALIZATIONS
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import NextSymbol

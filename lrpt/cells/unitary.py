@@ -12,8 +12,8 @@ from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from lrpt.cells.cell import Cell, CellSpec
 from lrpt.matrices import Bias, Diagonal, LowRank, Operator, Reflection, Rotation, as_complex
-from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
+from lrpt.precision import at_least_single, complex_if
 from lrpt.specs import MatrixSpec, OperatorSpec
 from lrpt.symbols import type_of_input
 

@@ -47,7 +47,7 @@ from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Dense, is_operator, leading_block
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import at_least_single
 from lrpt.pytrees import register_fields
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 

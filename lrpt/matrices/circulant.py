@@ -10,8 +10,8 @@ from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
-from lrpt.matrices.precision import at_least_single, complex_if
 from lrpt.matrices.rows import broadcastable
+from lrpt.precision import at_least_single, complex_if
 from lrpt.pytrees import register_fields
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
-from lrpt.matrices.precision import complex_if, promoted
 from lrpt.matrices.rows import broadcastable, sum_of_rows
+from lrpt.precision import complex_if, promoted
 from lrpt.pytrees import register_fields
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Inexact
 
-from lrpt.matrices.precision import promoted
+from lrpt.precision import promoted
 from lrpt.symbols import Weighted, as_vectors, is_symbols, select, type_of_input
 
 

@@ -17,7 +17,6 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_at_least
-from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
 from lrpt.networks.protocol import (
@@ -32,6 +31,7 @@ from lrpt.networks.protocol import (
     start_from,
 )
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
+from lrpt.parametrizations.initialization import of_readout
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
 from lrpt.symbols import CodedSize, decode

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, TypedDict, get_args
 
 from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import ALL_FORMS, PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices

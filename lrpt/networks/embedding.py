@@ -4,9 +4,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Dense, LowRank, Operator
 from lrpt.networks.configuration import InitialConfig
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.symbols import rows_of
 
 

@@ -33,12 +33,12 @@ from jaxtyping import Array, Float
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
 from lrpt.errors import check_at_least, check_choice, check_finite, check_not_negative, check_shares
-from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
-from lrpt.matrices.precision import promoted
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
 from lrpt.parametrizations import ALL_FORMS, MatrixConfig, Parameters, has_projection, label_of
+from lrpt.parametrizations.initialization import glorot_uniform
+from lrpt.precision import promoted
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
 ReadoutPenaltyForm = Literal["squared", "original"]

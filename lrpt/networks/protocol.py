@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.matrices.rows import by_row
-from lrpt.pytrees import array_types
+from lrpt.precision import array_types
 from lrpt.symbols import check_symbols
 
 Reads = Literal["last", "all"]

@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Integer, PyTree
 
 from lrpt.errors import UsageError, is_integer
-from lrpt.matrices.precision import at_least_single
 from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
+from lrpt.precision import at_least_single
 from lrpt.symbols import CodedSize
 
 COLD = 1e-6

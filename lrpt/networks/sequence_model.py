@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
-from lrpt.initialization import of_readout
 from lrpt.matrices import Bias, Dense, Operator
 from lrpt.networks.configuration import (
     EmbeddingConfig,
@@ -26,6 +25,7 @@ from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, check_inputs, check_rows, params_of, shapes_of
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig, initial_carry
 from lrpt.parametrizations import FROZEN
+from lrpt.parametrizations.initialization import of_readout
 from lrpt.recurrence.kernels.plan import MAX_RANK, MAX_SIZE
 from lrpt.settings import accepts_short_names
 from lrpt.symbols import Weighted

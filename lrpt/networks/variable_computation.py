@@ -22,11 +22,11 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, UNITS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
-from lrpt.matrices.precision import at_least_single
 from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start, check_inputs
 from lrpt.networks.registered import cached_by_tables
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
+from lrpt.precision import at_least_single
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 SchedulePenaltyForm = Literal["l1", "l2"]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.errors import is_integer
 from lrpt.matrices import NORMS_OF_LAYER, ROW_AXIS, ROW_NORMS
-from lrpt.matrices.precision import at_least_single
+from lrpt.precision import at_least_single
 
 Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrpt.errors import check_choice, check_integers, check_numbers, check_positive
-from lrpt.initialization import INITIALIZATIONS
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.tables import Table
 
 PARAMETRIZATIONS: Table[Callable[..., Any]] = Table()

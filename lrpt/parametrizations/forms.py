@@ -15,9 +15,9 @@ from jaxtyping import Array, PyTree
 
 from lrpt import matrices
 from lrpt.errors import UsageError
-from lrpt.initialization import Initialization
 from lrpt.matrices import Matrix
 from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.initialization import Initialization
 from lrpt.specs import MatrixSpec
 
 

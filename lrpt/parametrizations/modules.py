@@ -8,10 +8,10 @@ import jax
 from jaxtyping import Array
 
 from lrpt.errors import UsageError
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Matrix
 from lrpt.parametrizations.configuration import PARAMETRIZATIONS, MatrixConfig
 from lrpt.parametrizations.forms import ALL_FORMS, Form, Stored
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.specs import MatrixSpec, shared_name
 
 FROZEN = "frozen"

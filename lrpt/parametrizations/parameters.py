@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, PyTree
 
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import ROW_NORMS, Operator, SymbolInputs
 from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.parametrizations.modules import PARAMETRIZATIONS
 from lrpt.parametrizations.weight_norm import WeightNorm
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of

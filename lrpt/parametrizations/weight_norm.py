@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Matrix, field_of
-from lrpt.matrices.precision import at_least_single
 from lrpt.parametrizations.modules import FROZEN, Parametrization
+from lrpt.precision import at_least_single
 from lrpt.specs import steps_of
 
 

@@ -13,8 +13,9 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.losses import at_least_single, binary_cross_entropy
+from lrpt.losses import binary_cross_entropy
 from lrpt.metrics import piece_metrics, sums_over_steps
+from lrpt.precision import at_least_single
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.synthetic import below, key_of, uniform_numbers
 from lrpt.tasks.task import Example, Split, Task

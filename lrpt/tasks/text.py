@@ -20,8 +20,9 @@ from lrpt.datasets.europarl import load_europarl
 from lrpt.datasets.splits import PARTS
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, ByteVocabulary, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice, check_numbers
-from lrpt.losses import at_least_single, cross_entropy
+from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
+from lrpt.precision import at_least_single
 from lrpt.symbols import CodedSize
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.errors import UsageError
-from lrpt.losses import at_least_single, cross_entropy
+from lrpt.losses import cross_entropy
 from lrpt.networks.protocol import Start
+from lrpt.precision import at_least_single
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
 from lrpt.training.step import Variables, blank_carry

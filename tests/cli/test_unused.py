@@ -15,7 +15,6 @@ from lrpt.cells import CELLS
 from lrpt.cli.command import main, planned
 from lrpt.cli.flags import combinations
 from lrpt.cli.unused import warnings
-from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
@@ -23,6 +22,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ALL_FORMS, FORMS
+from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.settings import unused_settings
 from lrpt.tasks import Chorales, NextBit, NextByte, NextNote, NextSymbol, NextWord, PermutedImages
 from lrpt.training.config import TrainConfig

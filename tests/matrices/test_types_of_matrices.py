@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 from matrix_kinds import OF_WIDTH_8, ones
 
-from lrpt.losses import at_least_single, binary_cross_entropy, cross_entropy, squared_error, squared_hinge
+from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error, squared_hinge
 from lrpt.matrices import (
     Bias,
     Dense,
@@ -19,6 +19,7 @@ from lrpt.matrices import (
     low_rank_plus_diagonal,
 )
 from lrpt.metrics import accuracy, sums_over_steps
+from lrpt.precision import at_least_single
 from lrpt.symbols import Weighted
 
 REAL = [

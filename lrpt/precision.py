@@ -1,12 +1,19 @@
-"""Types of computations that need more precision, or complex numbers, than the stored arrays have.
+"""Types of arrays, and of computations that need more precision, or complex numbers, than the stored arrays have.
 
 `jax.numpy_dtype_promotion("strict")` refuses to mix types, also in `jnp.promote_types`. So every mixture that is meant is a cast here.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Inexact
+from jaxtyping import Array, Inexact, PyTree
+
+
+def array_types(tree: PyTree, kind: Any = jnp.inexact) -> list[DTypeLike]:
+    """Return the types of the arrays in a tree that are of a kind. Python numbers have no type of their own."""
+    return [leaf.dtype for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, kind)]
 
 
 def promoted(one: DTypeLike, other: DTypeLike) -> DTypeLike:
