@@ -142,7 +142,7 @@ def of_pytorch(trained: Loaded) -> list[Contender]:
     torch.set_num_threads(1)  # its threads wait actively, and would slow down the contender that comes next
     config, task = trained.recurrent_config, trained.interface
     kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
-    width = config.embedding_width or int(task.input_size)
+    width = config.embedding_width or task.input_size
     layer, readout = kind(width, config.size, config.layers), torch.nn.Linear(config.size, task.output_size)
     x, state = torch.zeros(1, 1, width), None
 
@@ -212,7 +212,7 @@ def _factorized(trained: Loaded) -> tuple[factorized.Network | None, str]:
     """Return the network for PyTorch's module, or None and the reason if the module has no such cell or matrices."""
     task = trained.interface
     try:
-        found = factorized.of_model(trained.variables["params"], trained.recurrent_config, int(task.input_size), task.reads, task.scaling)
+        found = factorized.of_model(trained.variables["params"], trained.recurrent_config, task.input_size, task.reads, task.scaling)
     except UsageError as error:
         return None, str(error)
     return found, ""

@@ -26,7 +26,6 @@ from lrpt.networks.counting import count
 from lrpt.networks.operations import PAPER_FACTORS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
-from lrpt.symbols import CodedSize
 
 PROGRAM = "python -m experiments.operation_table"
 
@@ -38,9 +37,10 @@ class Printed:
     Attributes:
       where: its place in the paper.
       config: the network.
-      symbols: number of symbols, with the number of words or bytes for a conditional network.
+      symbols: number of symbols.
       size: RNN-d as printed.
       quoted: whether the paper quotes the row from Zhang et al. 2016.
+      units: number of words or bytes that a conditional network reads.
     """
 
     where: str
@@ -48,11 +48,12 @@ class Printed:
     symbols: int
     size: int
     quoted: bool = False
+    units: int = 0
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Return the widths of input and output."""
-        return self.symbols, self.symbols.symbols if isinstance(self.symbols, CodedSize) else self.symbols
+        return self.symbols * (1 + self.units), self.symbols
 
 
 @dataclass(frozen=True)
@@ -73,21 +74,20 @@ class Row:
 
 
 MUSIC, BITS, CHARACTERS, TEXT8 = 730, 2, 51, 27
-WORDS = CodedSize(CHARACTERS, 9_970)
-"""Characters with words of the Penn Treebank: 9,969 occur at least twice in its training split, and one vector stands for all others."""
-BYTES = CodedSize(BITS, 256)
-"""bits with bytes"""
+WORDS = 9_970
+"""Words of the Penn Treebank: 9,969 occur at least twice in its training split, and one vector stands for all others."""
+BYTES = 256
 
 PRINTED = [
     *(Printed("Table 1, music", network("elman", size), MUSIC, size) for size in (200, 250)),
     Printed("Table 1, music", network("vcrnn", 500), MUSIC, 233),
     *(Printed("Table 3, bits", network("elman", size), BITS, size) for size in (100, 500, 1000)),
     *(Printed("Table 3, bits", network("vcrnn", 1000), BITS, size) for size in (340, 460)),
-    Printed("Table 3, bits", conditional.BITS_MODEL, BYTES, 140),
+    Printed("Table 3, bits", conditional.BITS_MODEL, BITS, 140, units=BYTES),
     Printed("Table 3, characters", network("gru", 1024), CHARACTERS, 1450),
     Printed("Table 3, characters", network("lstm", 1024), CHARACTERS, 2048),
     Printed("Table 3, characters", network("elman", 1024), CHARACTERS, 1024),
-    Printed("Table 3, characters", conditional.CHARACTERS_MODEL, WORDS, 700),
+    Printed("Table 3, characters", conditional.CHARACTERS_MODEL, CHARACTERS, 700, units=WORDS),
     Printed("Table 3, characters", network("vcrnn", 1024), CHARACTERS, 760),
     Printed("Table 3, characters", network("elman", 760), CHARACTERS, 760),
     Printed("Table 3, characters", network("lstm", 380), CHARACTERS, 760),

@@ -114,31 +114,20 @@ def dtype_of(operator: Any) -> DTypeLike:
     return jnp.result_type(*types) if types else float
 
 
-class CodedSize(int):
-    """The input size of a task whose symbols also say which unit they complete: a word, or a character of several bits.
+def units_of(codes: int, symbols: int) -> int:
+    """Return the number of units of a task with this many input codes and output symbols; 0 if inputs say no units.
 
-    An input is the code s + V c, where s is one of V symbols. c is 0 if s completes no unit, and 1 + u if it completes unit u. As an
-    integer, this is the number of codes, V (1 + U) for U units.
+    A unit is a word, or a character of several bits. An input is the code s + V c, where s is one of V symbols. c is 0 if s completes no
+    unit, and 1 + u if it completes unit u. So there are V (1 + U) codes for U units.
     """
-
-    symbols: int
-    units: int
-
-    def __new__(cls, symbols: int, units: int) -> "CodedSize":
-        """Return the size for V symbols and U units."""
-        size = super().__new__(cls, symbols * (1 + units))
-        size.symbols, size.units = symbols, units
-        return size
-
-    def __getnewargs__(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.symbols, self.units
+    return codes // symbols - 1 if codes % symbols == 0 else 0
 
 
 def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int[Array, "*b"], Bool[Array, "*b"]]:
     """Split codes into symbols, units, and whether a unit is complete; where none is, the unit is 0.
 
     Args:
-      codes: inputs of a task whose size is a `CodedSize`.
-      symbols: V, its number of symbols.
+      codes: inputs s + V c, as in `units_of`.
+      symbols: V, the number of symbols.
     """
     return codes % symbols, jnp.maximum(codes // symbols - 1, 0), codes >= symbols

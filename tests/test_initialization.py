@@ -10,7 +10,6 @@ import pytest
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations.initialization import INITIALIZATIONS
-from lrpt.symbols import CodedSize
 
 WIDTH, SYMBOLS = 64, 300
 
@@ -66,7 +65,7 @@ def test_of_the_factors_of_an_embedding_only_the_table_starts_as_an_embedding():
 
 @pytest.mark.parametrize("config", [ModelConfig(size=WIDTH, initialization="uniform"), ConditionalConfig(WIDTH, initialization="uniform")])
 def test_uniform_starts_are_those_of_readouts_too(config):
-    params = config.build(CodedSize(SYMBOLS, 1), SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
+    params = config.build(2 * SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
     assert_uniform_within(params["readout"], config.initial.scale)
     assert np.std(params["readout"]["bias"]) > 0
 

@@ -1,7 +1,5 @@
 """Symbols as inputs: what they stand for, and matrices that know about vectors only."""
 
-import copy
-import pickle
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +18,7 @@ from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Pa
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
-from lrpt.symbols import CodedSize, Weighted, as_vectors, check_symbols, decode, input_for, is_symbols, is_vectors, select
+from lrpt.symbols import Weighted, as_vectors, check_symbols, decode, input_for, is_symbols, is_vectors, select, units_of
 
 SYMBOLS, SIZE, STEPS, BATCH = 6, 4, 7, 3
 
@@ -206,11 +204,9 @@ def test_a_term_of_a_users_own_class_gets_vectors_for_symbols():
     np.testing.assert_array_equal(both.apply(jnp.asarray([2, 0])), 3 * np.eye(3)[[2, 0]])
 
 
-def test_a_coded_size_is_the_number_of_codes_and_keeps_its_parts_when_copied():
-    size = CodedSize(27, 3)
-    assert size == 27 * 4
-    for same in (size, copy.deepcopy(size), pickle.loads(pickle.dumps(size))):
-        assert (same, same.symbols, same.units) == (108, 27, 3)
+@pytest.mark.parametrize(("codes", "units"), [(27, 0), (26, 0), (28, 0), (54, 1), (27 * 4, 3), (27 * 4 + 1, 0)])
+def test_numbers_of_codes_say_how_many_units_there_are(codes, units):
+    assert units_of(codes, 27) == units
 
 
 def test_codes_are_decoded():

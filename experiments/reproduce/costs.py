@@ -33,7 +33,6 @@ from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.signals import StopRequests
-from lrpt.symbols import CodedSize
 from lrpt.tasks.images import CLASSES, ImageVectors, PermutedImages
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Program
@@ -181,7 +180,7 @@ def _has_low_rank(model: Any) -> bool:
 def _weights(model: NetworkConfig, inputs: int) -> int:
     """Return the weights of a step, for as many inputs or symbols as the network needs at least."""
     if isinstance(model, ConditionalConfig):
-        return count_in_step(model, CodedSize(1, 1), 1)
+        return count_in_step(model, 2, 1)
     guided = getattr(getattr(model, "schedule", None), "guided_symbols", ())
     return count_in_step(model, max([inputs, *(1 + symbol for symbol in guided)]), 1 if inputs == 1 else CLASSES)
 

@@ -73,7 +73,7 @@ def of_model(params: PyTree, config: ModelConfig, input_size: int, reads: str, s
     if "initial_state" in params["recurrent"]:
         states = initial_row(params["recurrent"], network)
         more["initial"] = {name: _state(own) for name, own in zip(layers, states if config.layers > 1 else (states,), strict=True)}
-    return of_layers(cell, layers, int(input_size), reads, scaling, **more)
+    return of_layers(cell, layers, input_size, reads, scaling, **more)
 
 
 def write(directory: Path, arrays: Network) -> tuple[Path, Path]:

@@ -2,8 +2,8 @@
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
 on bits with characters (CRNN-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
-`NextBit.characters`) and has a `CodedSize` as its input size. Training in the authors' code also predicts the next word, with a share of
-the loss. Here it predicts symbols only.
+`NextBit.characters`) in its inputs (`lrpt.symbols.units_of`). Training in the authors' code also predicts the next word, with a
+share of the loss. Here it predicts symbols only.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.parametrizations.initialization import of_readout
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
-from lrpt.symbols import CodedSize, decode
+from lrpt.symbols import decode, units_of
 
 
 @accepts_short_names
@@ -75,17 +75,18 @@ class ConditionalConfig(NetworkDefaults):
     def build(
         self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1
     ) -> "ConditionalNetwork":
-        """Return the network for a task whose symbols encode the units that they complete. The input size of the task is a `CodedSize`.
+        """Return the network for a task whose inputs are codes of symbols and of the units that they complete.
 
         Raises:
           UsageError: the task is of another kind.
         """
-        if not isinstance(input_size, CodedSize) or input_size.symbols != output_size or input_size.units < 1 or reads != "all":
+        units = units_of(input_size, output_size)
+        if units < 1 or reads != "all":
             raise UsageError(
                 f"a conditional network reads which word or character a symbol completes, and this task has {input_size} inputs for "
                 f"{output_size} symbols: give --data.words 2, or --data.characters for bits"
             )
-        return ConditionalNetwork(self, input_size.symbols, input_size.units, sharers)
+        return ConditionalNetwork(self, output_size, units, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Return the shapes of the parameters.
@@ -145,7 +146,7 @@ class ConditionalNetwork(nn.Module):
         Raises:
           UsageError: an input is no code of a symbol and a unit; inputs or mask are not (b, t); `start` has no states of this network.
         """
-        check_inputs(inputs, mask, CodedSize(self.symbols, self.units), symbols_only=True)
+        check_inputs(inputs, mask, self.symbols * (1 + self.units), symbols_only=True)
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = start_from(start, self._zeros(inputs.shape[0], params), inputs.shape[0])

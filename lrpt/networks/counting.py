@@ -101,12 +101,11 @@ def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
     if isinstance(config, type) or not hasattr(config, "parameter_shapes"):
         given = config.__name__ if isinstance(config, type) else repr(config)
         raise UsageError(f"config is {given}: give the configuration of a network, such as lrpt.ModelConfig('gru', 128)")
-    return _shapes_of(config, input_size, output_size, getattr(input_size, "symbols", None))
+    return _shapes_of(config, input_size, output_size)
 
 
 @cached_by_tables
-def _shapes_of(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None) -> Any:
-    """Return the shapes. `symbols` tells input sizes apart that are equal as integers: those of codes (`CodedSize`)."""
+def _shapes_of(config: NetworkConfig, input_size: int, output_size: int) -> Any:
     return config.parameter_shapes(input_size, output_size)
 
 

@@ -13,7 +13,7 @@ from lrpt.errors import UsageError, is_integer
 from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
 from lrpt.precision import at_least_single
-from lrpt.symbols import CodedSize
+from lrpt.symbols import units_of
 
 COLD = 1e-6
 """Temperatures below are 0: dividing by them overflows."""
@@ -84,7 +84,7 @@ def _from_last(prompt: Int[Array, " p"], end: int) -> Bool[Array, " p"]:
 
 def reads_units(model: Any) -> bool:
     """Return whether the inputs of a network are not only symbols, but also say which word or character each symbol completes."""
-    return isinstance(model, ConditionalNetwork) or isinstance(getattr(model, "input_size", None), CodedSize)
+    return isinstance(model, ConditionalNetwork) or units_of(getattr(model, "input_size", 0), getattr(model, "output_size", 1)) > 0
 
 
 def check_writes(model: Any) -> None:

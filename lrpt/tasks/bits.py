@@ -1,6 +1,5 @@
 """Bit-level language modelling: predict each bit of a text from those before it."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,9 @@ from jaxtyping import Array, Int, PyTree
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_metrics
-from lrpt.symbols import CodedSize
 from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
-from lrpt.tasks.text import SOURCES, load_texts, name_of_text, text_metrics, windows
+from lrpt.tasks.text import SOURCES, identity, load_texts, text_metrics, windows
 
 WIDTH = 8
 """Bits of a character."""
@@ -80,7 +78,7 @@ class NextBit:
         """
         texts = self._texts()
         splits = {part: self._split(part, np.frombuffer(text, np.uint8)) for part, text in texts.items()}
-        input_size = CodedSize(2, 256) if self.characters else 2
+        input_size = 2 * (1 + 256) if self.characters else 2
         metadata = self._metadata(texts)
         summarize = partial(bit_metrics, period=self.period)
         return Task(splits, input_size, 2, "all", text_metrics, summarize, True, ByteVocabulary(("0", "1")), metadata)
@@ -104,8 +102,7 @@ class NextBit:
 
     def _metadata(self, texts: dict[str, bytes]) -> dict[str, Any]:
         return {
-            "text": name_of_text(self.source, self.file),
-            "sha256": hashlib.sha256(b"".join(texts.values())).hexdigest(),
+            **identity(self.source, self.file, texts),
             "characters": {part: len(text) for part, text in texts.items()},
             "bits": {part: len(text) * self.period for part, text in texts.items()},
         }

@@ -1,6 +1,5 @@
 """Byte-level language modelling: predict each byte of a file from those before it."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
 from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import OF_BYTES, name_of_text, stream_task
+from lrpt.tasks.text import OF_BYTES, identity, stream_task
 
 SOURCES = ("python", "enwik8", "text8")
 
@@ -86,11 +85,7 @@ class NextByte:
         return CORPORA["text8"].alphabet
 
     def _metadata(self, whole: bytes, texts: dict[str, bytes]) -> dict[str, Any]:
-        metadata = {
-            "text": name_of_text(self.source, self.file),
-            "sha256": hashlib.sha256(whole).hexdigest(),
-            "bytes": {name: len(text) for name, text in texts.items()},
-        }
+        metadata = identity(self.source, self.file, texts) | {"bytes": {name: len(text) for name, text in texts.items()}}
         if self.file is None or self.source == "python":
             return metadata
         from lrpt.datasets.wikipedia import remark  # imported here as in _texts

@@ -1,6 +1,5 @@
 """Melodies as sequences of symbols: predict each note, rest or bar from the symbols before it."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, stream_task
+from lrpt.tasks.text import Symbols, identity, stream_task
 
 SOURCES = ("drawn", "irish")
 TUNES = {"train": 16_000, "valid": 1_511, "test": 2_000}
@@ -103,8 +102,7 @@ class NextNote:
         self, texts: Mapping[str, str], where: Mapping[str, Sequence[int]], symbols: Mapping[str, Symbols], skipped: Sequence[str]
     ) -> dict[str, Any]:
         return {
-            "text": str(self.file) if self.file is not None else self.source,
-            "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
+            **identity(self.source, self.file, texts),
             "tunes": {part: len(numbers) for part, numbers in where.items()},
             "symbols": {part: int(numbers.size) for part, numbers in symbols.items()},
             "unknown_symbols": {part: int(np.sum(numbers == UNKNOWN)) for part, numbers in symbols.items()},

@@ -23,7 +23,6 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_numbers
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.precision import at_least_single
-from lrpt.symbols import CodedSize
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
@@ -180,8 +179,8 @@ class NextSymbol:
         stream = self.reading == "stream"
         summarize = corpus_metrics if stream else sentence_metrics
         metadata = self._metadata(texts, parts, excerpts) | {"white_spaces": list(vocabulary.white_spaces)} | self._remark()
-        input_size = CodedSize(len(vocabulary), units) if units else len(vocabulary)
-        return Task(splits, input_size, len(vocabulary), "all", text_metrics, summarize, stream, vocabulary, metadata)
+        size = len(vocabulary)
+        return Task(splits, size * (1 + units), size, "all", text_metrics, summarize, stream, vocabulary, metadata)
 
     def _input_symbols(self, texts: dict[str, str], parts: dict[str, Symbols], size: int) -> tuple[dict[str, Any], int]:
         """Return the input number of each symbol, and how many different units (words) a symbol may complete."""
@@ -212,8 +211,7 @@ class NextSymbol:
     def _metadata(self, texts: dict[str, str], parts: dict[str, Symbols], excerpts: dict[str, Excerpts]) -> dict[str, Any]:
         """Describe the text, and how much of it is unknown or skipped."""
         metadata = {
-            "text": name_of_text(self.source, self.file),
-            "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
+            **identity(self.source, self.file, texts),
             "symbols": {name: int(symbols.size) for name, symbols in parts.items()},
             "unknown_symbols": {name: int(np.sum(symbols == UNKNOWN)) for name, symbols in parts.items()},
         }
@@ -273,11 +271,14 @@ def beginning(text: str, share: float | None) -> str:
     return text if share is None else text[: round(len(text) * share / 100)]
 
 
-def name_of_text(source: str, file: Path | None) -> str:
-    """Return the name of a text in metadata. It contains the version of Python because each version has its own documentation."""
-    if file is not None:
-        return str(file)
-    return f"python {platform.python_version()}" if source == "python" else source
+def identity(source: str, file: Path | None, texts: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """Return the entries 'text' (its name) and 'sha256' of the metadata of texts: those of `file`, or of `source` if it is None.
+
+    The name of Python's documentation contains the version of Python, because each version has its own.
+    """
+    name = f"python {platform.python_version()}" if source == "python" else source
+    content = b"".join(text.encode() if isinstance(text, str) else text for text in texts.values())
+    return {"text": name if file is None else str(file), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def common_words(text: str, min_count: int) -> dict[str, int]:

@@ -1,6 +1,5 @@
 """Word-level language modelling: predict each word of a text from those before it."""
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from lrpt.errors import check_at_least, check_choice
 from lrpt.metrics import word_metrics
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, load_texts, name_of_text, stream_task
+from lrpt.tasks.text import Symbols, identity, load_texts, stream_task
 
 _WORD_OR_MARK = re.compile(r"<unk>|\w+|[^\w\s]")
 SOURCES = ("python", "ptb")
@@ -78,8 +77,7 @@ class NextWord:
 
     def _metadata(self, texts: dict[str, str], symbols: dict[str, Symbols], types: int) -> dict[str, Any]:
         return {
-            "text": name_of_text(self.source, self.file),
-            "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
+            **identity(self.source, self.file, texts),
             "types": types,
             "words": {name: int(own.size) for name, own in symbols.items()},
             "unknown_words": {name: int(np.sum(own == UNKNOWN)) for name, own in symbols.items()},

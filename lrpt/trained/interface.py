@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from lrpt.networks.protocol import Reads
 from lrpt.scaling import UNSCALED, Scaling
-from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Task
 from lrpt.training.step import have_steps
 
@@ -17,7 +16,7 @@ class Interface(NamedTuple):
     """Interface between a task and its network.
 
     Attributes:
-      input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
+      input_size: width of the inputs or number of symbols, or of codes (`lrpt.symbols.units_of`).
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
       streams: whether each example continues the one before.
@@ -51,16 +50,12 @@ class Interface(NamedTuple):
     @classmethod
     def from_json(cls, recorded: Mapping[str, Any]) -> "Interface":
         """Return the interface that `to_json` described."""
-        known, coded = {name: recorded[name] for name in cls._fields}, recorded.get("coded")
-        size = recorded["input_size"] if coded is None else CodedSize(*coded)
-        scaling = Scaling.from_json(recorded["scaling"])
-        return cls(**{**known, "step": tuple(recorded["step"]), "input_size": size, "scaling": scaling})
+        known = {name: recorded[name] for name in cls._fields}
+        return cls(**{**known, "step": tuple(recorded["step"]), "scaling": Scaling.from_json(recorded["scaling"])})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values, and as 'coded' what a `CodedSize` knows besides the number of symbols."""
-        size = self.input_size
-        coded = {"coded": [size.symbols, size.units]} if isinstance(size, CodedSize) else {}
-        return {**self._asdict(), "scaling": self.scaling.to_json(), **coded}
+        """Return the fields as JSON values."""
+        return {**self._asdict(), "scaling": self.scaling.to_json()}
 
     def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
         """Return the shape of inputs of one step."""

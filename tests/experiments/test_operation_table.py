@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from experiments import COSTS, conditional
-from experiments.operation_table import BYTES, MUSIC, PRINTED, WORDS, main, note_on_tunes, row
+from experiments.operation_table import BITS, BYTES, CHARACTERS, MUSIC, PRINTED, WORDS, main, note_on_tunes, row
 
 
 @cache  # not at import, which every worker of the tests does
@@ -45,10 +45,10 @@ def test_parameters_of_conditional_networks():
 
 
 def test_words_and_bytes_are_those_of_the_presets(data_dir):
-    for preset, size in (("paper", WORDS), ("bits", BYTES)):
+    for preset, symbols, units in (("paper", CHARACTERS, WORDS), ("bits", BITS, BYTES)):
         config = conditional.EXPERIMENT.presets[preset].config
-        found = replace(config.data, dir=data_dir).build(0).input_size
-        assert (found.symbols, found.units) == (size.symbols, size.units)
+        task = replace(config.data, dir=data_dir).build(0)
+        assert (task.output_size, task.input_size) == (symbols, symbols * (1 + units))
 
 
 def test_every_row_of_the_tables_is_there():

@@ -8,7 +8,6 @@ import pytest
 import experiments
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
-from lrpt.symbols import CodedSize
 
 EXPERIMENTS = [module.EXPERIMENT for module in map(experiments.module, experiments.names()) if hasattr(module, "EXPERIMENT")]
 
@@ -74,7 +73,7 @@ def test_presets_are_networks_at_their_own_size(experiment):
     models = [preset.config.model for preset in experiment.presets.values()]
     for model in {(type(model), setting(model, "cell"), setting(model, "layers")): model for model in models}.values():
         of_two_levels = hasattr(model, "slow_size")
-        assert model.parameter_shapes(CodedSize(50, 1) if of_two_levels else 50, 50)
+        assert model.parameter_shapes(100 if of_two_levels else 50, 50)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

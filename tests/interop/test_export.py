@@ -12,7 +12,6 @@ from lrpt.interop import export
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.symbols import CodedSize
 
 NETWORKS = {
     "gru": (ModelConfig("gru", 24, rank=4), "last", None),
@@ -67,7 +66,7 @@ def test_programs_of_networks_without_steps_take_any_batch():
 
 def test_programs_of_conditional_networks():
     pytest.importorskip("flatbuffers")
-    model, xs = ConditionalConfig(size=6).build(CodedSize(5, 2), 5, "all"), jax.random.randint(jax.random.key(0), (3, 4), 0, 15)
+    model, xs = ConditionalConfig(size=6).build(15, 5, "all"), jax.random.randint(jax.random.key(0), (3, 4), 0, 15)
     variables = {"params": model.init(jax.random.key(1), xs)["params"]}
     whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32", reads="all")
     with pytest.raises(UsageError, match="ConditionalNetwork has no attribute 'reads': give reads='last' or reads='all'"):

@@ -10,7 +10,6 @@ from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
-from lrpt.symbols import CodedSize
 
 SYMBOLS, UNITS, STEPS, BATCH = 3, 4, 6, 2
 CONFIG = ConditionalConfig(5, 4)
@@ -19,8 +18,8 @@ CONFIG = ConditionalConfig(5, 4)
 @pytest.fixture(scope="module")
 def trained():
     """A network with random parameters, its inputs, and its compiled forward pass."""
-    model, rng = CONFIG.build(CodedSize(SYMBOLS, UNITS), SYMBOLS, "all"), np.random.default_rng(0)
-    shapes = CONFIG.parameter_shapes(CodedSize(SYMBOLS, UNITS), SYMBOLS)
+    model, rng = CONFIG.build(SYMBOLS * (1 + UNITS), SYMBOLS, "all"), np.random.default_rng(0)
+    shapes = CONFIG.parameter_shapes(SYMBOLS * (1 + UNITS), SYMBOLS)
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), shapes)
     inputs = jnp.asarray(rng.integers(0, SYMBOLS * (1 + UNITS), (BATCH, STEPS)), jnp.int32)
     advance = jax.jit(lambda inputs, start: model.apply({"params": params}, inputs, None, start, method="advance"))
@@ -64,7 +63,7 @@ def test_a_sequence_goes_on_where_another_ended(trained):
 
 
 def test_tasks_that_say_nothing_of_units_are_refused():
-    for sizes in ((27, 27), (28, 27), (270, 27), (CodedSize(20, 1), 27)):
+    for sizes in ((27, 27), (28, 27), (271, 27), (9, 27)):
         with pytest.raises(
             UsageError, match=r"reads which word or character a symbol completes, and this task has \d+ inputs for 27 symbols"
         ):
@@ -120,7 +119,7 @@ def test_sizes_and_labels():
     assert CONFIG.label == "CRNN 5-4"
     assert ConditionalConfig(8, parametrization="low_rank", rank=2).label == "LR-CRNN 8-8/2"
     levels = 4 * (UNITS + 4 + 1) + 5 * (SYMBOLS + 5 + 4 + 1)
-    assert count(CONFIG, CodedSize(SYMBOLS, UNITS), SYMBOLS).true == levels + (5 + 1) * SYMBOLS
+    assert count(CONFIG, SYMBOLS * (1 + UNITS), SYMBOLS).true == levels + (5 + 1) * SYMBOLS
 
 
 def test_a_state_without_start_is_one_line(trained):

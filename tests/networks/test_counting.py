@@ -13,7 +13,6 @@ from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS
 from lrpt.specs import BiasSpec, MatrixSpec
-from lrpt.symbols import CodedSize
 
 N = 16
 
@@ -43,14 +42,6 @@ def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(con
 def test_counting_does_not_look_for_devices(loop, monkeypatch):
     monkeypatch.setattr("jax.default_backend", lambda: pytest.fail("JAX was asked for its device"))
     assert count(ModelConfig("gru", 11, rank=2, recurrence=loop), 3, 5).true == 3 * 11 * (5 + 3 + 1) + 11 + 12 * 5
-
-
-def test_input_sizes_of_as_many_codes_are_told_apart():
-    """A `CodedSize` equals an integer, and those of 4 symbols and 2 units and of 6 and 1 are equal."""
-    config = ConditionalConfig(4)
-    assert count(config, CodedSize(4, 2), 4) != count(config, CodedSize(6, 1), 6)
-    with pytest.raises(UsageError, match="12"):
-        count(config, 12, 4)
 
 
 def test_of_other_networks_all_parameters_are_counted():
@@ -98,7 +89,7 @@ def test_parts_of_a_conditional_network():
     """Units are the larger table here; the other one and the matrix between the levels are further inputs."""
     n, s, S, U = 7, 5, 3, 11
     config = ConditionalConfig(n, s)
-    parts = count_parts(config, CodedSize(S, U), S)
+    parts = count_parts(config, S * (1 + U), S)
     assert {name: size for name, size in parts.items() if size} == {
         "recurrent": n**2 + s**2,
         "bias": n + s,
@@ -106,7 +97,7 @@ def test_parts_of_a_conditional_network():
         "further_input": S * n + s * n,
         "readout": n * S + S,
     }
-    assert sum(parts.values()) == count(config, CodedSize(S, U), S).true
+    assert sum(parts.values()) == count(config, S * (1 + U), S).true
 
 
 def test_a_configuration_with_a_list_is_counted_each_time():

@@ -28,7 +28,6 @@ from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs import weights
 from lrpt.runs.files import sealed
-from lrpt.symbols import CodedSize
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
 from lrpt.trained.interface import Interface
@@ -96,7 +95,7 @@ NETWORKS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_give_the_numbers_of_the_sequence(name):
-    trained = untrained(NETWORKS[name], symbols=CodedSize(5, 2) if name == "conditional" else 5)
+    trained = untrained(NETWORKS[name], symbols=15 if name == "conditional" else 5)
     inputs = jax.random.randint(jax.random.key(0), (3, STEPS), 0, 5)
     whole = trained.model.apply(trained.variables, inputs)
     state, ys = trained.start(3), []
@@ -448,17 +447,6 @@ def test_a_kept_result_needs_no_experiment(path, monkeypatch):
 def test_settings_that_do_not_fit_are_one_line(changes, says, custom, tmp_path):
     with pytest.raises(UsageError, match=re.escape(says)):
         load(with_config(custom, tmp_path, **changes))
-
-
-def test_kept_weights_know_which_symbols_complete_units(custom, tmp_path):
-    known = load(custom).interface._replace(input_size=CodedSize(5, 2))
-    packed = untrained(NETWORKS["conditional"], symbols=CodedSize(5, 2))
-    packed.update, packed.vocabulary = 1, None
-    content, metadata = pack(packed)
-    weights.keep(tmp_path, content, json.loads(json.dumps(metadata)))
-    (tmp_path / "config.json").write_text((custom / "config.json").read_text())
-    found = load(tmp_path).interface.input_size
-    assert (found, found.units) == (known.input_size, known.input_size.units)
 
 
 @pytest.mark.slow

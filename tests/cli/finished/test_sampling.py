@@ -18,13 +18,10 @@ from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sampling import sample
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
-from lrpt.symbols import CodedSize
 
 CHARACTERS, WORDS = Vocabulary.of("abc "), WordVocabulary.of("cat dog")
 
-
-CODES = CodedSize(5, 2)
-NETWORKS_WITH_UNITS = [config.build(CODES, 5, "all") for config in (ConditionalConfig(4), ModelConfig(size=4, rank=2))]
+NETWORKS_WITH_UNITS = [config.build(15, 5, "all") for config in (ConditionalConfig(4), ModelConfig(size=4, rank=2))]
 
 
 @pytest.mark.parametrize("model", NETWORKS_WITH_UNITS, ids=["conditional", "sequence model of codes"])
