@@ -19,7 +19,6 @@ by
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -32,11 +31,10 @@ from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
 from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run
 from lrpt.interop.variables import check_storage, variables_for
-from lrpt.matrices import NORMS_OF_LAYER, Bias, Matrix
+from lrpt.matrices import NORMS_OF_LAYER, Bias
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, WeightNorm
-from lrpt.parametrizations.checks import check_entry, check_matrices
+from lrpt.parametrizations import MatrixConfig, Parameters, create_matrices
 from lrpt.specs import MatrixSpec
 from lrpt.symbols import check_symbols, rows_of
 
@@ -298,21 +296,10 @@ class Linear(nn.Module):
         """
         x = self._checked(jnp.asarray(inputs))
         with variables_for(x):
-            y = self._matrix(MatrixSpec(x.shape[-1], self.features, "input")).apply(x)
+            norms, name = NORMS_OF_LAYER
+            specs = {name: MatrixSpec(x.shape[-1], self.features, "input")}
+            y = create_matrices(specs, replace(self.matrices, tied=False), "storage", norms, within=self)[name].apply(x)
             return y + Bias(self.param("bias", nn.initializers.zeros, (self.features,))).apply(x) if self.use_bias else y
-
-    def _matrix(self, spec: MatrixSpec) -> Matrix:
-        """Create W, or bind it to its parameters."""
-        kind, config = self.matrices.kind, replace(self.matrices, tied=False)
-        check_entry(kind, PARAMETRIZATIONS[kind])
-        norms, name = NORMS_OF_LAYER
-        owner = PARAMETRIZATIONS[kind]({name: spec}, config, name="storage")
-        nn.share_scope(self, owner)
-        check = partial(check_matrices, kind, (name,))
-        if config.weight_norm:
-            return WeightNorm(owner, check=check, name=norms)()[name]
-        check(found := owner())
-        return found[name]
 
     def _checked(self, inputs: Array) -> Array:
         if not inputs.ndim or not jnp.issubdtype(inputs.dtype, jnp.inexact):

@@ -23,7 +23,7 @@ from lrpt.parametrizations.forms import (
     plus_diagonal,
 )
 from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
-from lrpt.parametrizations.parameters import Parameters, init_parameters
+from lrpt.parametrizations.parameters import Parameters, create_matrices, init_parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Structured",
     "SumForm",
     "WeightNorm",
+    "create_matrices",
     "has_projection",
     "init_parameters",
     "label_of",

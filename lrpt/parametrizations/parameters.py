@@ -1,6 +1,7 @@
 """The parameters of a cell: its template, filled in with what the parametrizations own."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,13 +13,13 @@ from jaxtyping import Array, Float, PyTree
 
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import ROW_NORMS, Operator, SymbolInputs
+from lrpt.matrices import ROW_NORMS, Matrix, Operator, SymbolInputs
 from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.parametrizations.modules import PARAMETRIZATIONS
 from lrpt.parametrizations.weight_norm import WeightNorm
-from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of
+from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,7 @@ class Parameters(nn.Module):
         specs = {name: leaf for name, leaf in named if role_of(leaf) == role}
         check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
         check_choice(f"the initialization of {role} matrices", config.initialization, INITIALIZATIONS)
-        check_entry(config.kind, PARAMETRIZATIONS[config.kind])
-        owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
-        check = partial(check_matrices, config.kind, tuple(specs))
-        if config.weight_norm:
-            found = WeightNorm(owner, check=check, name=ROW_NORMS[role])()
-        else:
-            check(found := owner())
+        found = create_matrices(specs, config, role, ROW_NORMS[role])
         return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}
 
     def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
@@ -128,6 +123,32 @@ class Parameters(nn.Module):
         if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
             return start
         return self.variable("settings", name, lambda: start).value
+
+
+def create_matrices(
+    specs: Mapping[str, MatrixSpec], config: MatrixConfig, name: str, norms: str, within: nn.Module | None = None
+) -> dict[str, Matrix]:
+    """Create matrices inside a compact method of a Flax module, or bind them to their parameters.
+
+    Args:
+      specs: the matrices, by name.
+      config: how they are stored.
+      name: name of their parameters in the module.
+      norms: name of the norms of rows, if there is weight normalization.
+      within: the module, if the parameters lie directly in it instead of under `name`.
+
+    Raises:
+      UsageError: the parametrization does not fit a matrix, or does not return these matrices.
+    """
+    check_entry(config.kind, PARAMETRIZATIONS[config.kind])
+    owner = PARAMETRIZATIONS[config.kind](specs, config, name=name)
+    if within is not None:
+        nn.share_scope(within, owner)
+    check = partial(check_matrices, config.kind, tuple(specs))
+    if config.weight_norm:
+        return WeightNorm(owner, check=check, name=norms)()
+    check(found := owner())
+    return found
 
 
 def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None = None, inputs: MatrixConfig | None = None) -> Any:
