@@ -34,8 +34,8 @@ from jaxtyping import Array, PyTree
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
-from lrpt.recurrence.leaves import Static, distinct, instantiated, or_none, told_apart
-from lrpt.recurrence.linearize import LinearStep
+from lrpt.recurrence.leaves import Distinct, Static, distinct, instantiated, or_none, told_apart
+from lrpt.recurrence.linearize import LinearStep, Wanted
 from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
 
@@ -178,15 +178,15 @@ def _run(step: Step, calls: Calls, params: PyTree, carry: PyTree, xs: PyTree, pl
     def forward(*perturbed: PyTree) -> tuple[PyTree, PyTree]:
         arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
         arrays = told_apart(arrays)
-        wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
         frozen = frozenset(i for i, p in enumerate(perturbed[0]) if not p.perturbed)
+        wanted = Wanted(any(p.perturbed for p in jax.tree.leaves(perturbed[2])), frozen)
         body = bound(arrays)
         last, ys, saved = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
-        return (last, ys), (arrays, saved, xs, Static((wants_x, frozen)))
+        return (last, ys), (arrays, saved, xs, Static(wanted))
 
     def backward(residuals: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree]:
-        arrays, saved, xs, static = residuals
-        linear = LinearStep(step, calls, told_apart(arrays), build, _first(saved.carries), _first(xs), *static.value)
+        arrays, saved, xs, wanted = residuals
+        linear = LinearStep(step, calls, Distinct(told_apart(arrays), build), _first(saved.carries), _first(xs), wanted.value)
         return _backward(linear, saved, xs, cotangents, plan)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
@@ -223,7 +223,7 @@ def _backward(linear: LinearStep, saved: Saved, xs: PyTree, cotangents: PyTree, 
     if plan.length == 1 and plan.all_steps:
         start, walk = (d_last, linear.zeros()), partial(_step, linear, fixed)
         (d_first, gradients), d_x = scan(walk, start, (saved, xs, d_ys), plan.tuning, reverse=True)
-        return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, d_x) if linear.wants_x else None
+        return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, d_x) if linear.wanted.inputs else None
     chunk = partial(_chunk, linear, fixed, plan)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], plan.length)
     states = plan.length if plan.all_steps else 1
@@ -232,7 +232,7 @@ def _backward(linear: LinearStep, saved: Saved, xs: PyTree, cotangents: PyTree, 
     if rest:
         walked, d_rest = chunk(walked, tuple(part[1] for part in sequence))
     (d_first, gradients), d_x = lax.scan(chunk, walked, tuple(part[0] for part in sequence), reverse=True)
-    return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
+    return linear.by_array(gradients), or_none(saved.carries, d_first), or_none(xs, join(d_x, d_rest)) if linear.wanted.inputs else None
 
 
 def _step(linear: LinearStep, fixed: list[Any], walked: PyTree, of_step: Any) -> tuple[PyTree, PyTree]:

@@ -68,13 +68,20 @@ class Leaves(NamedTuple):
         )
 
 
-def distinct(params: PyTree) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """Return the arrays of a tree, each once, and a function that builds the tree from such arrays."""
+class Distinct(NamedTuple):
+    """The arrays of a tree, each once, and a function that builds the tree from such arrays."""
+
+    arrays: list[Any]
+    build: Callable[[Sequence[Any]], Any]
+
+
+def distinct(params: PyTree) -> Distinct:
+    """Separate the arrays of a tree, each once, from its structure."""
     leaves, treedef = jax.tree.flatten(params)
     arrays = list({id(leaf): leaf for leaf in leaves}.values())
     place = index_by_identity(arrays)
     of_leaves = [place[id(leaf)] for leaf in leaves]
-    return arrays, lambda new: treedef.unflatten([new[i] for i in of_leaves])
+    return Distinct(arrays, lambda new: treedef.unflatten([new[i] for i in of_leaves]))
 
 
 def told_apart(arrays: Sequence[Any]) -> list[Any]:

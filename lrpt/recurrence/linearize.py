@@ -1,7 +1,7 @@
 """Linearization of one step of a cell: a linear map of cotangents whose residuals are split by whether they depend on the step."""
 
-from collections.abc import Callable, Sequence, Set
-from typing import Any
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,21 @@ from jaxtyping import Array, PyTree
 
 from lrpt.matrices import WithGradient
 from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, replayed
-from lrpt.recurrence.leaves import Leaves, index_by_identity, inexact, is_inexact
+from lrpt.recurrence.leaves import Distinct, Leaves, index_by_identity, inexact, is_inexact
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
+
+
+class Wanted(NamedTuple):
+    """Cotangents that a backward pass has to compute.
+
+    Attributes:
+      inputs: whether to compute those of the inputs.
+      frozen: places of the arrays of the parameters whose gradients nobody asks for.
+    """
+
+    inputs: bool
+    frozen: Set[int] = frozenset()
 
 
 class LinearStep:
@@ -24,27 +36,16 @@ class LinearStep:
     Args:
       step: the body of the loop.
       calls: its operator calls.
-      arrays: the arrays of the cell's parameters, each once.
-      build: a function that builds the parameters from such arrays.
+      params: the cell's parameters.
       carry: state before a step, values or shapes.
       x: input of a step, values or shapes.
-      wants_x: whether to compute the cotangent of the input.
-      frozen: places of the arrays whose gradients nobody asks for.
+      wanted: the cotangents to compute.
     """
 
-    def __init__(
-        self,
-        step: Step,
-        calls: Calls,
-        arrays: list[Array],
-        build: Callable[[Sequence[Array]], Any],
-        carry: PyTree,
-        x: PyTree,
-        wants_x: bool,
-        frozen: Set[int] = frozenset(),
-    ) -> None:
-        self.step, self.calls, self.arrays, self.build, self.wants_x, self.frozen = step, calls, arrays, build, wants_x, frozen
-        self._constants = calls.operators(arrays), arrays
+    def __init__(self, step: Step, calls: Calls, params: Distinct, carry: PyTree, x: PyTree, wanted: Wanted) -> None:
+        self.step, self.calls, self.wanted = step, calls, wanted
+        self.arrays, self.build = params
+        self._constants = calls.operators(self.arrays), self.arrays
         trace = jax.make_jaxpr(self._linearize, return_shape=True)
         self._jaxpr, (pull, inputs) = trace(*self._constants, carry, x, calls.kept_outputs())
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
@@ -61,7 +62,7 @@ class LinearStep:
             return [inexact(output)[0] for output in outputs], replay.inputs
 
         zeros = jax.tree.map(jnp.zeros_like, self.calls.outputs)
-        if self.wants_x:
+        if self.wanted.inputs:
             _, pull, inputs = jax.vjp(intercepted, c, zeros, raw, dx, has_aux=True)
         else:
             _, pull, inputs = jax.vjp(lambda c, zeros, raw: intercepted(c, zeros, raw, dx), c, zeros, raw, has_aux=True)
@@ -97,7 +98,7 @@ class LinearStep:
         changing, constant = iter(varying), iter(fixed)
         vjp = jax.tree.unflatten(self._pull_tree, [next(changing) if varies else next(constant) for varies in self._varying])
         out = vjp(list(cotangents))
-        return out if self.wants_x else (*out, [])
+        return out if self.wanted.inputs else (*out, [])
 
     def equal_cotangents(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: PyTree) -> list[int]:
         """Return for each product the first product with the same output cotangent: the terms of a sum have one cotangent in common.
@@ -110,7 +111,7 @@ class LinearStep:
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
         """Return zero-initialized gradient accumulators: of the arrays of operators, by their places, and of the raw parameters."""
-        used = {i for product in self.calls.products for part in product.parts for i in part.places} - self.frozen
+        used = {i for product in self.calls.products for part in product.parts for i in part.places} - self.wanted.frozen
         matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
         return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 

@@ -16,7 +16,7 @@ from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, fast
 from lrpt.recurrence.interception import Replay, Survey, replayed, trace_calls
 from lrpt.recurrence.leaves import Leaves, NotApplied, distinct
-from lrpt.recurrence.linearize import LinearStep
+from lrpt.recurrence.linearize import LinearStep, Wanted
 
 SIZE, BATCH, STEPS = 4, 3, 5
 
@@ -43,9 +43,8 @@ CARRY, XS = normal(BATCH, SIZE, seed=5), normal(STEPS, BATCH, SIZE, seed=6)
 
 def linear_step(step=two_gates, params=None):
     params = parameters() if params is None else params
-    arrays, build = distinct(params)
     calls = trace_calls(step, params, CARRY, XS[0])
-    return LinearStep(step, calls, arrays, build, CARRY, XS[0], False), calls
+    return LinearStep(step, calls, distinct(params), CARRY, XS[0], Wanted(inputs=False)), calls
 
 
 def test_every_test_of_the_list_is_here():
