@@ -20,7 +20,7 @@ those of 1,000 units.
 
 from dataclasses import replace
 
-from experiments.variable_computation import FALLING, network, with_fresh_streams
+from experiments.variable_computation import FALLING, network, with_resets
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.finished.schedules import COMMANDS
@@ -33,7 +33,7 @@ EPOCH = 26_132
 """updates that read the treebank's training part once, in 32 streams with windows of six characters"""
 CHARACTERS = 6
 """characters in a window, with any buffer"""
-FRESH_EVERY = 2_000
+RESET_EVERY = 2_000
 """updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
 
 FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
@@ -59,7 +59,7 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: in
     target = f", target {model.schedule.target}" if model.has_scheduler else ""
     padded = f", {buffer} bits of 0 after each character" if buffer else ""
     return Preset(
-        with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
+        with_resets(replace(start, model=model, data=data), RESET_EVERY),
         f"{model.label}{target}, on bits of the Penn Treebank{padded}{further}",
     )
 

@@ -19,7 +19,7 @@ Guidance names symbols by number. In these texts 0 is the line end and 2 the bla
 from dataclasses import replace
 from typing import Any
 
-from experiments.variable_computation import network, with_fresh_streams
+from experiments.variable_computation import network, with_resets
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.finished.schedule_tables import OF_WORDS
@@ -55,7 +55,7 @@ def _preset(language: str, cell: str = "vcrnn", size: int = 512, **changes: Any)
     model = network(cell, size, **changes)
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=f"europarl_{language}"))
     own = (f", target {model.schedule.target}" if model.has_scheduler else "") + (" with guidance" if model.schedule.guided_symbols else "")
-    return Preset(with_fresh_streams(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl")
+    return Preset(with_resets(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl")
 
 
 def _curve(language: str) -> dict[str, Preset]:

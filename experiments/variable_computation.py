@@ -86,11 +86,11 @@ TEXT8 = replace(
 SHORT = replace(PAPER, optim=OptimConfig("char_lm"), train=replace(PAPER.train, updates=12 * EPOCH))
 """The epochs before the learning rate falls."""
 
-FRESH_EVERY, TEXT8_FRESH_EVERY = 250, 781
+RESET_EVERY, TEXT8_RESET_EVERY = 250, 781
 """updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
 
 
-def with_fresh_streams(config: RunConfig[Any], every: int = FRESH_EVERY) -> RunConfig[Any]:
+def with_resets(config: RunConfig[Any], every: int = RESET_EVERY) -> RunConfig[Any]:
     """Return the configuration, with restarts of streams if the network has a scheduler."""
     scheduled = isinstance(config.model, VariableConfig) and config.model.has_scheduler
     return replace(config, train=replace(config.train, fresh_every=every)) if scheduled else config
@@ -101,8 +101,8 @@ def _preset(start: RunConfig[Any], model: VariableConfig, more: str = "") -> Pre
     target += (", no penalty" if model.schedule.penalty_weight == 0 else "") + (", fixed sharpness" if model.mask.growth == 0 else "")
     target += ", guided to white spaces" if model.schedule.guided_symbols else ""
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
-    every = TEXT8_FRESH_EVERY if start is TEXT8 else FRESH_EVERY
-    return Preset(with_fresh_streams(replace(start, model=model), every), f"{model.label}{target}{more}, on {text}")
+    every = TEXT8_RESET_EVERY if start is TEXT8 else RESET_EVERY
+    return Preset(with_resets(replace(start, model=model), every), f"{model.label}{target}{more}, on {text}")
 
 
 TABLE = {

@@ -1,26 +1,24 @@
 """Rows of tables: a cell with a parametrization, its size, and its score over seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lrpt.cells import title_of
-from lrpt.cli.studies import grouped
+from lrpt.cli.studies import Row, grouped
 from lrpt.cli.summary import mean_and_deviation
 
-Run = Mapping[str, Any]
 
-
-def columns(runs: Sequence[Run], score: str) -> list[str]:
+def columns(runs: Sequence[Row], score: str) -> list[str]:
     """Return the heads of the columns of `row`."""
     return ["cell", "matrices", "width", "parameters", *_time(runs, "time"), "rate", "seeds", words(score), "sd"]
 
 
-def by_pair(runs: Sequence[Run]) -> dict[tuple[str, str], list[Any]]:
+def by_pair(runs: Sequence[Row]) -> dict[tuple[str, str], list[Any]]:
     """Return the runs of each pair of a cell and a parametrization."""
     return {(cell, kind): own for cell, kinds in grouped(runs, "cell", "parametrization").items() for kind, own in kinds.items()}
 
 
-def row(runs: Sequence[Run]) -> list[str]:
+def row(runs: Sequence[Row]) -> list[str]:
     """Describe the runs of one pair, which differ in their seeds: cell, matrices, width, parameters, time (if measured), rate, score."""
     first = runs[0]
     names = [title_of(first["cell"]), words(first["parametrization"]), str(first["size"]), f"{first['parameters']:,}"]
@@ -33,6 +31,6 @@ def words(identifier: str) -> str:
     return identifier.replace("_", " ")
 
 
-def _time(runs: Sequence[Run], text: str) -> list[str]:
+def _time(runs: Sequence[Row], text: str) -> list[str]:
     """Return a text if the time of an update was measured."""
     return [text] if "time" in runs[0] else []

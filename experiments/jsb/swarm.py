@@ -29,7 +29,7 @@ from lrpt.cli.data_options import ChoralesOptions
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.limits import check_runs
-from lrpt.cli.studies import Finished, Row, Study
+from lrpt.cli.studies import Finished, Row, StudyCommand
 from lrpt.datasets.piano_roll import NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.counting import count
@@ -144,9 +144,9 @@ def swarm(experiment: str, base: RunConfig[Any]) -> Subcommand:
     return Subcommand(Options, found.run, Options(), about, {large.preset: large}, found)
 
 
-def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
+def study(experiment: str, base: RunConfig[Any]) -> StudyCommand[Options]:
     """Return the study of an experiment in which every setting changes `base`."""
-    return Study(
+    return StudyCommand(
         experiment=experiment,
         preset=lambda options: options.preset,
         summary=SWARM,
@@ -173,7 +173,7 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
         **identify(options, job),
         "initial_scale": model.initial.scale,
         "carry_bias": model.initial.carry_bias,
-        "learning_rate": job.config.optim.rate,
+        "learning_rate": job.config.optim.initial_learning_rate,
         "parameters": result["parameters"]["true"],
         "lowest_train_loss": min(train),
         "lowest_valid_loss": result["metrics"]["valid"]["loss"],

@@ -33,7 +33,7 @@ from experiments.lattice.ranking import ranked
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
-from lrpt.cli.studies import Finished, Row, Study, grouped
+from lrpt.cli.studies import Finished, Row, StudyCommand, grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.parametrizations.initialization import INITIALIZATIONS
@@ -318,9 +318,9 @@ def _title(options: Options) -> str:
     return f"about {options.parameters:,} parameters, {options.layers} layers, {seeds}"
 
 
-def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[str, Any]]) -> Study[Any]:
+def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[str, Any]]) -> StudyCommand[Any]:
     """Return the study of this name, whose summary is `<name>.json`."""
-    return Study(
+    return StudyCommand(
         experiment="lattice",
         preset=lambda options: "custom",
         summary=f"{name}.json",

@@ -64,7 +64,7 @@ class Preset(Generic[D]):
 
 
 class ManyRuns(Protocol):
-    """A study of many runs, as another command needs it to plan them and to train them itself (`lrpt.cli.studies.Study`)."""
+    """A study of many runs, as another command needs it to plan them and to train them itself (`lrpt.cli.studies.StudyCommand`)."""
 
     def names(self, options: Any) -> Mapping[str, str]:
         """Return the names that the runs record."""

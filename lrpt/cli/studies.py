@@ -47,7 +47,7 @@ class Finished(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Study(Generic[O]):
+class StudyCommand(Generic[O]):
     """A study of many runs, each in a directory below `--workdir`.
 
     Attributes:

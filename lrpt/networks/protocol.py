@@ -28,28 +28,28 @@ class Start(NamedTuple):
 
     Attributes:
       carry: final state of the other sequence, each leaf (b, ...), also as Orbax and msgpack restore it without a target.
-      fresh: whether the network starts from its own initial state instead, for all rows or for each.
+      reset: whether the network starts from its own initial state instead, for all rows or for each.
     """
 
     carry: Any
-    fresh: Bool[Array, "*b"] | bool = False
+    reset: Bool[Array, "*b"] | bool = False
 
     def choose_state(self, initial: Any, rows: int) -> Any:
         """Return the state to start from, given the network's own initial state and the number of rows of the inputs.
 
         Raises:
-          UsageError: the carry is no state of this network and number of rows, or `fresh` has another number of rows.
+          UsageError: the carry is no state of this network and number of rows, or `reset` has another number of rows.
         """
         carry = as_state_if_named_alike(self.carry, initial)
         given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
         if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
             raise UsageError(_about_shapes(carry, initial))
-        start = jnp.asarray(self.fresh)
-        if start.shape not in ((), (rows,)):
-            raise UsageError(f"fresh has shape {start.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
+        reset = jnp.asarray(self.reset)
+        if reset.shape not in ((), (rows,)):
+            raise UsageError(f"reset has shape {reset.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
 
         def chosen(own: Array, other: Array) -> Array:
-            return jnp.where(by_row(start, other), own, other)
+            return jnp.where(by_row(reset, other), own, other)
 
         return jax.tree.map(chosen, initial, carry)
 

@@ -231,8 +231,8 @@ class OptimConfig:
         }
 
     @property
-    def rate(self) -> float:
-        """Return the learning rate: the configured one, or that of the recipe."""
+    def initial_learning_rate(self) -> float:
+        """Return the learning rate before annealing: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
     def decayed(self, learning_rate: Rate, update: Int[Array, ""], epoch: int) -> Rate:
@@ -261,7 +261,7 @@ class OptimConfig:
 
         With T = 1 and w = 0 the chain is the recipe alone.
         """
-        recipe = RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)
+        recipe = RECIPES[self.recipe].build(self.initial_learning_rate if learning_rate is None else learning_rate)
         before = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
         if not self.weight_decay:
             return optax.chain(*before, recipe) if before else recipe

@@ -48,8 +48,8 @@ class Program:
             def optimizer(update: Int[Array, ""]) -> optax.GradientTransformation:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
 
-            settings, fresh_every = config.model.settings, config.train.fresh_every
-            return train_steps(model, task, optimizer, state, arrays, indices, collectives, epoch, settings, fresh_every)
+            settings, reset_every = config.model.settings, config.train.fresh_every
+            return train_steps(model, task, optimizer, state, arrays, indices, collectives, epoch, settings, reset_every)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout, by_length)

@@ -58,7 +58,7 @@ class Run(Setup):
     @property
     def learning_rate(self) -> float:
         """Return the configured learning rate times the factor of annealing."""
-        return self.config.optim.rate * self.progress.annealing.factor
+        return self.config.optim.initial_learning_rate * self.progress.annealing.factor
 
     def _warn(self, message: str) -> None:
         on_primary(self.console.warn, message)

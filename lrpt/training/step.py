@@ -168,7 +168,7 @@ def train_step(
     state: TrainState,
     batch: Example,
     collectives: Collectives = ALONE,
-    fresh: Bool[Array, "*b"] | bool = False,
+    reset: Bool[Array, "*b"] | bool = False,
 ) -> tuple[TrainState, Metrics]:
     """Make one update by the gradient of the batch's mean loss and of the network's penalties.
 
@@ -179,7 +179,7 @@ def train_step(
       state: the state before the update.
       batch: the examples.
       collectives: operations that share gradients, metrics and collections with other devices.
-      fresh: whether the windows of all rows, or of each, follow the network's own initial state, in a task of streams. Gradients end at
+      reset: whether the windows of all rows, or of each, follow the network's own initial state, in a task of streams. Gradients end at
         the start of a window.
 
     Returns:
@@ -191,7 +191,7 @@ def train_step(
     """
     recovers = recoveries(state.opt_state) is not None
     broken = _broken_rows(state.carry) if recovers and task.streams else False
-    start = Start(state.carry, jnp.asarray(fresh) | broken) if task.streams else None
+    start = Start(state.carry, jnp.asarray(reset) | broken) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
     key = collectives.key(jax.random.fold_in(key, state.update))
 
@@ -260,7 +260,7 @@ def train_steps(
     collectives: Collectives = ALONE,
     epoch: int = 1,
     settings: Callable[[Int[Array, ""], int], Mapping[str, Array]] = lambda update, epoch: {},
-    fresh_every: int | None = None,
+    reset_every: int | None = None,
 ) -> tuple[TrainState, Metrics]:
     """Make k updates in one compiled loop. Small networks save an allocation of temporaries in each update.
 
@@ -276,7 +276,7 @@ def train_steps(
       collectives: operations that share updates with other devices.
       epoch: number of updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
       settings: function of the number of updates so far, and of `epoch`: see `lrpt.networks.protocol.NetworkConfig.settings`.
-      fresh_every: updates after which a stream restarts from the initial state, one stream after the other; None: at epochs only.
+      reset_every: updates after which a stream restarts from the initial state, one stream after the other; None: at epochs only.
 
     Returns:
       The new state, and the metrics of every update, with a leading axis k.
@@ -284,17 +284,17 @@ def train_steps(
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
-        fresh = starts_afresh(indices, state.update % epoch, epoch, train.size, fresh_every)
+        reset = streams_to_reset(indices, state.update % epoch, epoch, train.size, reset_every)
         state = state._replace(collections=with_settings(state.collections, settings(state.update, epoch)))
-        return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), collectives, fresh)
+        return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), collectives, reset)
 
     return jax.lax.scan(body, state, indices)
 
 
-def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], epoch: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
-    """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `fresh_every` updates.
+def streams_to_reset(indices: Int[Array, " b"], place: Int[Array, ""], epoch: int, size: int, reset_every: int | None) -> Bool[Array, "*b"]:
+    """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `reset_every` updates.
 
-    The starts of different streams are evenly spaced, so that every update has states of all ages up to `fresh_every` windows. If a batch
+    The starts of different streams are evenly spaced, so that every update has states of all ages up to `reset_every` windows. If a batch
     is so large that many examples are left over, the starts lie in the first part of each interval only.
 
     Args:
@@ -302,12 +302,12 @@ def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], epoch: int, 
       place: updates since the start of the epoch.
       epoch: number of updates in an epoch.
       size: number of examples.
-      fresh_every: updates between two starts of one stream; None for starts at epochs only.
+      reset_every: updates between two starts of one stream; None for starts at epochs only.
     """
-    if fresh_every is None:
+    if reset_every is None:
         return place == 0
-    delays = indices // epoch * fresh_every // (size // epoch)
-    return (place == 0) | ((place + delays) % fresh_every == 0)
+    delays = indices // epoch * reset_every // (size // epoch)
+    return (place == 0) | ((place + delays) % reset_every == 0)
 
 
 def evaluate(

@@ -97,7 +97,7 @@ OFF = {
 
 def value(config, name):
     """A setting of a configuration; 'rate' is the learning rate, which a recipe may hold."""
-    return config.optim.rate if name == "rate" else setting(config, name)
+    return config.optim.initial_learning_rate if name == "rate" else setting(config, name)
 
 
 def by_full_name(values):

@@ -35,7 +35,7 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     jobs = options.jobs(jsb.PAPER)
     assert len(jobs) == 3 * 2 * 20
     assert most_together(jobs) == 20
-    rates, spreads = np.array([(job.config.optim.rate, job.config.model.initial.scale) for job in jobs]).T
+    rates, spreads = np.array([(job.config.optim.initial_learning_rate, job.config.model.initial.scale) for job in jobs]).T
     assert len(set(rates)) == len(set(spreads)) == len(jobs)
     assert 1e-3 <= rates.min() < 2e-3 < 5e-2 < rates.max() <= 1e-1
     assert 1e-4 <= spreads.min() < 2e-4 < 5e-3 < spreads.max() <= 1e-2
@@ -54,7 +54,7 @@ def test_settings_of_other_seeds_and_depths_are_others():
 
     def rates(seed):
         jobs = Options(cells=("rhn",), depths=(3, 6), parameters=(3_000, 5_000), settings=4, seed=seed).jobs(jsb.PAPER)
-        return {job.config.optim.rate for job in jobs}
+        return {job.config.optim.initial_learning_rate for job in jobs}
 
     assert len(rates(0) | rates(1)) == 2 * 2 * 4
 

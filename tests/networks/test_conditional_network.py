@@ -45,7 +45,7 @@ def loop(params, codes):
 def test_predictions_are_those_of_the_float64_loop(trained):
     _, params, inputs, advance = trained
     blank = Start((jnp.zeros((BATCH, 4)), jnp.zeros((BATCH, 5))), jnp.asarray(True))
-    logits, carry = advance(inputs, Start(type(advance(inputs, None)[1])(*blank.carry), blank.fresh))
+    logits, carry = advance(inputs, Start(type(advance(inputs, None)[1])(*blank.carry), blank.reset))
     for row in range(BATCH):
         expected, states = loop(params, inputs[row])
         np.testing.assert_allclose(logits[row], expected, rtol=1e-5, atol=1e-5)

@@ -391,7 +391,12 @@ def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows,
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"), [((BATCH, STEPS, INPUT_SIZE + 1), float), ((STEPS, INPUT_SIZE), float), ((BATCH, STEPS, INPUT_SIZE), int)]
+    ("shape", "dtype"),
+    [
+        ((BATCH, STEPS, INPUT_SIZE + 1), float),
+        ((STEPS, INPUT_SIZE), float),
+        ((BATCH, STEPS, INPUT_SIZE), int),
+    ],
 )
 def test_inputs_of_other_shapes_are_one_line(shape, dtype):
     model, params = model_and_params(LRD.config())
@@ -430,9 +435,9 @@ def test_a_cell_without_a_state_goes_on_from_it(state, tables):
     model = SequenceModel(ModelConfig("mine", SIZE, parametrization="dense"), INPUT_SIZE, OUTPUT_SIZE, "all")
     params = model.init(jax.random.key(0), XS)
     predictions, carry = model.apply(params, XS, method="advance")
-    for fresh in (False, jnp.arange(BATCH) == 1):
-        assert_equal(model.apply(params, XS, None, Start(carry, fresh), method="advance"), (predictions, state))
-    with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
+    for reset in (False, jnp.arange(BATCH) == 1):
+        assert_equal(model.apply(params, XS, None, Start(carry, reset), method="advance"), (predictions, state))
+    with pytest.raises(UsageError, match=rf"reset has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
         model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")
 
 
@@ -449,7 +454,7 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
         model.apply(params, XS, None, Start(carry[:, 1:]), method="advance")
     with pytest.raises(UsageError, match=r"the state to start from is a .*: give lrpt\.Start\(carry\)"):
         model.apply(params, XS, None, carry, method="advance")
-    with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
+    with pytest.raises(UsageError, match=rf"reset has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
         model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")
 
 

@@ -309,7 +309,7 @@ def test_unknown_recipe_is_answered_with_the_choices():
 
 def test_a_recipe_of_a_user_can_be_named(monkeypatch):
     monkeypatch.setitem(RECIPES, "lion", RECIPES["adam"])
-    assert OptimConfig("lion").rate == RECIPES["adam"].learning_rate
+    assert OptimConfig("lion").initial_learning_rate == RECIPES["adam"].learning_rate
 
 
 COPYING = ("copy_memory", "copy_memory_dense", "copy_memory_unitary", "weight_norm", "weight_norm_recovery")

@@ -400,7 +400,7 @@ def test_a_configuration_that_the_result_contradicts(custom, tmp_path):
     with pytest.raises(UsageError, match=r"config\.json: optim\.learning_rate is 0\.5, and result\.json has 0\.01: restore config"):
         load(path)
     (path / "result.json").unlink()
-    assert load(path).config.optim.rate == 0.5
+    assert load(path).config.optim.initial_learning_rate == 0.5
 
 
 def test_what_a_resumed_run_may_change_is_no_contradiction(custom, tmp_path):
@@ -412,7 +412,7 @@ def test_a_result_that_is_damaged_or_of_another_run_contradicts_nothing(custom, 
     result = json.loads((path / "result.json").read_text())
     for content in ("{", "[]", json.dumps(result | {"updates": 2}), json.dumps(sealed(result | {"run": "another"}))):
         (path / "result.json").write_text(content)
-        assert load(path).config.optim.rate == 0.5
+        assert load(path).config.optim.initial_learning_rate == 0.5
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "{"], ids=["nested", "list", "cut"])

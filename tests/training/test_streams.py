@@ -26,7 +26,7 @@ from lrpt.trained.one_stream import in_windows
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.program import Program, evaluator_of_one
-from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
+from lrpt.training.step import init_state, streams_to_reset, train_step, train_steps
 
 STEPS, ROWS = 5, 4
 
@@ -47,7 +47,7 @@ def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
     windows = train.size // ROWS
     model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
     state = init_state(model, task, optimizer, 0, ROWS)
-    update = jax.jit(lambda state, batch, fresh: train_step(model, task, optimizer, state, batch, fresh=fresh))
+    update = jax.jit(lambda state, batch, reset: train_step(model, task, optimizer, state, batch, reset=reset))
     read = jax.jit(lambda params, inputs: model.apply(params, inputs, method="advance"))
     for position in (0, 1, 2, 0):
         rows = jnp.arange(ROWS) * windows + position
@@ -64,16 +64,16 @@ def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
 
 def test_streams_start_afresh_one_after_the_other():
     """Three streams of seven windows, each afresh once in six updates."""
-    found = [starts_afresh(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 6) for place in range(7)]
+    found = [streams_to_reset(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 6) for place in range(7)]
     rows = [[True] * 3, [False] * 3, [False, False, True], [False] * 3, [False, True, False], [False] * 3, [True, False, False]]
     assert np.asarray(found).tolist() == rows
-    assert bool(starts_afresh(jnp.asarray([0]), jnp.asarray(0), 7, 7, None))
-    assert not bool(starts_afresh(jnp.asarray([3]), jnp.asarray(3), 7, 7, None))
+    assert bool(streams_to_reset(jnp.asarray([0]), jnp.asarray(0), 7, 7, None))
+    assert not bool(streams_to_reset(jnp.asarray([3]), jnp.asarray(3), 7, 7, None))
 
 
 def test_starts_are_spread_over_an_interval_that_is_no_multiple_of_the_streams():
     """Three streams in an interval of five updates: 5 / 3 of an update lies between two starts, rounded down from the last one."""
-    found = [starts_afresh(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 5) for place in range(1, 6)]
+    found = [streams_to_reset(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 5) for place in range(1, 6)]
     assert [np.flatnonzero(row).tolist() for row in np.asarray(found)] == [[], [2], [], [1], [0]]
 
 
@@ -84,13 +84,13 @@ def test_rows_that_start_afresh_read_from_the_initial_state(config):
     model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
     start = init_state(model, task, optimizer, 0, ROWS)
     indices = jnp.asarray(batch_indices("stream", train.size, ROWS, 0, 0, 5))
-    update = jax.jit(lambda state, rows, fresh: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), fresh=fresh)[0])
+    update = jax.jit(lambda state, rows, reset: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), reset=reset)[0])
     expected = start
     for place, rows in enumerate(indices):
-        expected = update(expected, rows, starts_afresh(rows, jnp.asarray(place), windows, train.size, every))
+        expected = update(expected, rows, streams_to_reset(rows, jnp.asarray(place), windows, train.size, every))
     steps = jax.jit(
-        lambda fresh_every: train_steps(
-            model, task, lambda made: optimizer, start, train.arrays, indices, epoch=windows, fresh_every=fresh_every
+        lambda reset_every: train_steps(
+            model, task, lambda made: optimizer, start, train.arrays, indices, epoch=windows, reset_every=reset_every
         )[0],
         static_argnums=0,
     )
@@ -122,15 +122,15 @@ def test_the_program_of_a_run_starts_streams_afresh_at_epochs_and_every_few_upda
     state, indices = init_state(model, task, optimizer, 0, ROWS), batch_indices("stream", train.size, ROWS, 0, 0, updates)
     host = jax.device_get(state)
     placed = parallel.place(layout, [host._replace(carry=None)])._replace(carry=parallel.scatter(layout, [host.carry]))
-    arrays, rate = (parallel.place(layout, [tree]) for tree in (train.arrays, jnp.float32(config.optim.rate)))
+    arrays, rate = (parallel.place(layout, [tree]) for tree in (train.arrays, jnp.float32(config.optim.initial_learning_rate)))
     _, found = program.train(placed, arrays, parallel.shard_batch(layout, [indices]), rate)
 
-    update = jax.jit(lambda state, rows, fresh: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), fresh=fresh))
+    update = jax.jit(lambda state, rows, reset: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), reset=reset))
     losses = []
     for number, rows in enumerate(indices):
         place = number % 13
-        fresh = [place == 0 or (every is not None and (place + row * every // ROWS) % every == 0) for row in range(ROWS)]
-        state, metrics = update(state, rows, jnp.asarray(fresh))
+        reset = [place == 0 or (every is not None and (place + row * every // ROWS) % every == 0) for row in range(ROWS)]
+        state, metrics = update(state, rows, jnp.asarray(reset))
         losses.append(metrics["loss"])
     assert_close(parallel.fetch(layout, found)[0]["loss"], losses, rtol=1e-5)
 

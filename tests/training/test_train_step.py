@@ -157,7 +157,7 @@ def test_a_stream_whose_state_is_not_finite_goes_on_from_the_initial_state(tmp_p
     task, optimizer = text_of_streams(tmp_path), OptimConfig("char_lm", 0.01).build()
     model = ModelConfig("gru", 4, parametrization="dense").build(task.input_size, task.output_size, "all")
     state, examples = init_state(model, task, optimizer, 0, 2), task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(2))
-    step = jax.jit(lambda state, fresh: train_step(model, task, optimizer, state, examples, fresh=fresh))
+    step = jax.jit(lambda state, reset: train_step(model, task, optimizer, state, examples, reset=reset))
     state, _ = step(state, True)
     broken = jax.tree.map(lambda h: h.at[place].set(jnp.nan), state.carry)
     after, figures = step(state._replace(carry=broken), False)
