@@ -38,12 +38,16 @@ class Start(NamedTuple):
         """Return the state to start from, given the network's own initial state and the number of rows of the inputs.
 
         Raises:
-          UsageError: the carry is no state of this network and number of rows, or `reset` has another number of rows.
+          UsageError: the carry is no state of this network and number of rows, or is complex and the network's is real; `reset` has
+            another number of rows.
         """
         carry = as_state_if_named_alike(self.carry, initial)
         given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
         if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
             raise UsageError(_about_shapes(carry, initial))
+        for leaf, its in zip(jax.tree.leaves(carry), jax.tree.leaves(initial), strict=True):
+            if jnp.iscomplexobj(leaf) and not jnp.iscomplexobj(its):
+                raise UsageError(f"the state to start from is {leaf.dtype}: expected {its.dtype}, as `advance` returned it")
         reset = jnp.asarray(self.reset)
         if reset.shape not in ((), (rows,)):
             raise UsageError(f"reset has shape {reset.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
@@ -100,12 +104,12 @@ def check_inputs(inputs: Any, mask: Any, input_size: int, reads: Reads = "all", 
     for name, given in {"inputs": inputs, "mask": mask}.items():
         if isinstance(given, list | tuple):
             raise UsageError(f"{name} is a {type(given).__name__}: give an array, such as jnp.asarray({name})")
-    is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
-    if inputs.ndim != 3 - is_symbols or (not is_symbols and (symbols_only or inputs.shape[2] != input_size)):
+    is_symbols, is_complex = (jnp.issubdtype(inputs.dtype, kind) for kind in (jnp.integer, jnp.complexfloating))
+    if is_complex or inputs.ndim != 3 - is_symbols or (not is_symbols and (symbols_only or inputs.shape[2] != input_size)):
         vectors = "" if symbols_only else f"floats of shape (batch, time, {input_size}), or "
         raise UsageError(
             f"inputs are {inputs.dtype} of shape {inputs.shape}: expected {vectors}integers of shape (batch, time) for symbols below "
-            f"{input_size}"
+            f"{input_size}{'; give real and imaginary parts as components of their own' if is_complex else ''}"
         )
     if reads == "last" and inputs.shape[1] == 0:
         raise UsageError(f"inputs have shape {inputs.shape}, so there is no last step: give one step or more")

@@ -74,9 +74,9 @@ def check_rows_of_outputs(outputs: Any, rows: Any) -> None:
 def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step that checks its result when it is traced: (carry, (y, info)), with a carry of the given shapes and types.
 
-    An array of two rows would otherwise be read as a pair. A UsageError of the step, and an error of JAX about shapes, is raised as a
-    UsageError that also names the carry and the input. JAX's errors about traced values explain themselves and pass unchanged. Other errors
-    may be the cell's own: they get a note.
+    An array of two rows would otherwise be read as a pair. A UsageError of the step, and an error about shapes or about integers or complex
+    numbers in place of floats, is raised as a UsageError that also names the carry and the input. JAX's errors about traced values explain
+    themselves and pass unchanged. Other errors may be the cell's own: they get a note.
     """
 
     def checked(params: PyTree, carry: PyTree, x: PyTree) -> tuple[Any, tuple[Any, Any]]:
@@ -92,19 +92,30 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
                     f"the step is wrapped in a transformation of JAX, such as jax.jit or jax.checkpoint, which takes arrays only: give the "
                     f"function itself, or use {in_words('plain')}"
                 ) from error
-            if isinstance(error, AttributeError) or "shape" not in str(error):
+            is_of_shapes, line = "shape" in str(error), str(error).partition("\n")[0]
+            advice = _integers(carry) or ("" if is_of_shapes else _complex(carry, x))
+            if advice and not isinstance(error, AttributeError):
+                raise UsageError(f"{advice} ({_where(carry, x)}: {line})") from error
+            if isinstance(error, AttributeError) or not is_of_shapes:
                 error.add_note(
                     f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell; "
                     f"a matrix is used by .apply(h); a cell of your own names the arrays of its state, if that is not one vector, by "
                     f"Cell(step, template, carry=...)"
                 )
                 raise
-            raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}{_integers(carry)}") from error
+            raise UsageError(f"shapes do not fit {_where(carry, x)}: {line}") from error
         _check_result(result)
         _check_carry(carry, result[0], x)
         return result
 
     return checked
+
+
+def _complex(carry: PyTree, x: PyTree) -> str:
+    """Return a hint if the carry or the input has complex numbers, which few cells take."""
+    types = {name: map(jnp.result_type, jax.tree.leaves(tree)) for name, tree in {"carry": carry, "input": x}.items()}
+    found = [f"the {name} is complex" for name, kinds in types.items() if any(jnp.issubdtype(kind, jnp.complexfloating) for kind in kinds)]
+    return f"{' and '.join(found)}, which this step does not take: give floats, such as real and imaginary parts" if found else ""
 
 
 def _where(carry: PyTree, x: PyTree) -> str:
@@ -129,18 +140,19 @@ def _is_pair(value: Any) -> bool:
 def _check_carry(before: PyTree, after: PyTree, x: PyTree) -> None:
     pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=False)
     if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
+        integers = _integers(before)
         raise UsageError(
             f"the step changed the carry from {_described(before)} to {_described(after)}, with the input {_described(x)}: pass a carry "
-            f"with the shape and dtype that the step returns, or inputs of the carry's dtype{_integers(before)}"
+            f"with the shape and dtype that the step returns, or inputs of the carry's dtype{integers and f'; {integers}'}"
         )
 
 
 def _integers(carry: PyTree) -> str:
-    """Return a hint if all arrays of the carry hold integers, as zeros of a wrong type do. Scalars may be counters."""
+    """Return a hint if all arrays of the carry hold integers or booleans, as zeros of a wrong type do. Scalars may be counters."""
     types = {jnp.result_type(leaf) for leaf in jax.tree.leaves(carry) if jnp.ndim(leaf)}
-    if not types or not all(jnp.issubdtype(kind, jnp.integer) for kind in types):
+    if not types or not all(jnp.issubdtype(kind, jnp.integer) or kind == jnp.bool_ for kind in types):
         return ""
-    return f"; the carry is {', '.join(sorted(map(str, types)))}: give floats"
+    return f"the carry is {', '.join(sorted(map(str, types)))}: give floats, as zero_carry of the cell returns them"
 
 
 def _same(old: PyTree, new: PyTree) -> bool:

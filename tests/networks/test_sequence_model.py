@@ -396,6 +396,7 @@ def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows,
         ((BATCH, STEPS, INPUT_SIZE + 1), float),
         ((STEPS, INPUT_SIZE), float),
         ((BATCH, STEPS, INPUT_SIZE), int),
+        ((BATCH, STEPS, INPUT_SIZE), complex),
     ],
 )
 def test_inputs_of_other_shapes_are_one_line(shape, dtype):
@@ -456,6 +457,18 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
         model.apply(params, XS, None, carry, method="advance")
     with pytest.raises(UsageError, match=rf"reset has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
         model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")
+
+
+@pytest.mark.parametrize("cell", ["gru", "unitary"])
+def test_complex_inputs_and_states_are_one_line_and_integers_are_states(cell):
+    model, params = model_and_params(Row(cell, "low_rank" if cell == "gru" else "dense").config(), reads="all")
+    with pytest.raises(UsageError, match=r"inputs are complex64 .*; give real and imaginary parts as components of their own"):
+        model.apply(params, XS.astype(complex))
+    _, carry = model.apply(params, XS, method="advance")
+    with pytest.raises(UsageError, match="the state to start from is complex64: expected float32, as `advance` returned it"):
+        model.apply(params, XS, None, Start(carry.astype(complex)), method="advance")
+    expected = model.apply(params, XS, None, Start(carry.astype(int).astype(carry.dtype)), method="advance")
+    assert_equal(model.apply(params, XS, None, Start(carry.astype(int)), method="advance"), expected)
 
 
 def test_lists_are_refused():

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from table import BATCH, INPUT_SIZE, SIZE, STEPS, Row, network
 
+from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank
+from lrpt.parametrizations import init_parameters
 from lrpt.recurrence import LOOPS, Tuning, recur
 
 XS = (STEPS, BATCH, INPUT_SIZE)
@@ -28,7 +30,11 @@ REFUSED = {
         of_shapes(xs=(STEPS, BATCH, 7)),
         rf"of width {INPUT_SIZE}, .* and the input float32 \({BATCH}, 7",
     ),
-    "integers": (of_shapes(types=(jnp.int32, jnp.float32)), rf"in a step with the carry int32 \({BATCH}, {SIZE}\)"),
+    "integers": (
+        of_shapes(types=(jnp.int32, jnp.float32)),
+        rf"^the carry is int32: give floats, as zero_carry .*in a step with the carry int32 \({BATCH}, {SIZE}\)",
+    ),
+    "booleans": (of_shapes(types=(jnp.bool_, jnp.float32)), r"changed the carry from bool .*; the carry is bool: give floats"),
     "complex": (
         of_shapes(types=(jnp.float32, jnp.complex64)),
         "the carry from float32 .* to complex64 .*, with the input complex64.*inputs of the carry's dtype",
@@ -91,7 +97,7 @@ def test_errors_of_jax_about_traced_values_pass_unchanged(use, kind, loop):
 @pytest.mark.parametrize("step", [step, lambda params, h, x: (jnp.tanh(h + jnp.mean(x)), (h, None))])
 def test_a_carry_of_integers_says_so(step, loop):
     carry, xs = of_shapes(types=(jnp.int32, jnp.float32))
-    assert_one_line("; the carry is int32: give floats", step, PARAMS, carry, xs, loop=loop)
+    assert_one_line("the carry is int32: give floats", step, PARAMS, carry, xs, loop=loop)
 
 
 def test_a_counter_beside_a_state_is_no_carry_of_integers():
@@ -212,3 +218,30 @@ def test_a_mask_needs_rows_in_every_output(loop):
     says = rf"the step has an output of shape \(\) at \[1\]\['mean'\], and there is a mask: .*\({BATCH}, ...\)"
     assert_one_line(says, mean, PARAMS, carry, xs, mask, outputs="info", loop=loop)
     assert unwrap(recur)(mean, PARAMS, carry, xs, outputs="info", loop=loop)[1][1]["mean"].shape == (STEPS,)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("types", "says"),
+    [
+        (("int32", "float32"), "^the carry is int32: give floats, as zero_carry of the cell returns them"),
+        (("float32", "complex64"), "^the input is complex, which this step does not take: give floats"),
+        (("complex64", "float32"), "^the carry is complex, which this step does not take: give floats"),
+        (("complex64", "complex64"), "^the carry is complex and the input is complex, which"),
+    ],
+)
+def test_types_that_a_cell_does_not_take_are_one_line(types, says, loop):
+    """The step of a unitary network makes complex numbers of the halves of its state, whose error of JAX names no argument."""
+    cell, spec = CELLS["unitary"], CellSpec(INPUT_SIZE, SIZE)
+    params = init_parameters(jax.random.key(0), cell.template(spec))
+    carry = cell.zero_carry(spec, (BATCH,)).astype(types[0])
+    assert_one_line(f"{says}.* \\(in a step with the carry {types[0]}", unwrap(cell.step), params, carry, jnp.ones(XS, types[1]), loop=loop)
+
+
+def test_an_error_about_shapes_is_no_matter_of_complex_numbers():
+    def of_wrong_shapes(params, h, x):
+        return h, (h + jnp.ones(SIZE + 1), None)
+
+    assert_one_line(
+        "^shapes do not fit in a step with the carry complex64", of_wrong_shapes, None, *of_shapes(types=(jnp.complex64, jnp.float32))
+    )
