@@ -73,7 +73,7 @@ class Selection:
         The best evaluation is the one with the lowest loss among those that count. As long as none counts, it is the latest one.
         """
         is_lower = np.float32(loss) < np.float32(best["loss"])  # in the precision of `Annealing`
-        return bool(is_lower) or not (self.counts(update) and self.counts(best["update"]))
+        return bool(is_lower) or not self.counts(best["update"])  # after one that counts, all count
 
     def reason_to_stop(self, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
         """Return why training stops after an evaluation, or None: see the function of that name. Only one that counts meets a criterion."""

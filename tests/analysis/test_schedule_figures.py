@@ -26,6 +26,11 @@ def test_autocorrelation_finds_a_period():
     assert autocorrelation(noise, 1) == pytest.approx(np.corrcoef(noise[:-1], noise[1:])[0, 1], abs=1e-3)
 
 
+def test_autocorrelation_is_relative_to_the_variance_of_all_steps():
+    """Deviations from the mean are -1, -1, 0 and 2: the mean product of neighbours is 1/3, the mean square 3/2."""
+    assert autocorrelation(np.array([0.0, 0.0, 1.0, 3.0]), 1) == pytest.approx(2 / 9)
+
+
 @pytest.mark.parametrize("lag", [-1, 5])
 def test_a_lag_that_the_schedule_does_not_have(lag):
     with pytest.raises(UsageError, match=rf"the lag is {lag}, and the schedule has 5 steps"):

@@ -161,6 +161,13 @@ def test_synthetic_pieces_equal_a_loop(seed):
     np.testing.assert_array_equal(found, bits(progression_by_a_loop(tonic, mode, uniform)))
 
 
+def test_the_lowest_random_number_draws_no_chord_of_weight_0():
+    """The tonic, whose weight behind itself is 0, is the first in the table."""
+    uniform = jnp.asarray([[0.0] * 5, [0.5, 0.0, 0.0, 0.0, 0.0]])
+    frames = np.asarray(chord_progression(jnp.float32(0), jnp.float32(0), uniform))
+    assert [(21 + int(np.flatnonzero(frame)[0])) % 12 for frame in frames] == [0, 2]
+
+
 def test_synthetic_pieces_with_64_bit_numbers():
     uniform = np.random.default_rng(0).random((6, 5))
     with jax.enable_x64(True):

@@ -61,6 +61,7 @@ def test_features_are_standardized_by_the_training_split(tmp_path):
     steps = np.asarray(batch.inputs, np.float64)[np.asarray(batch.mask)]
     np.testing.assert_allclose(steps.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(steps.std(0), 1, atol=1e-5)
+    assert not np.asarray(batch.inputs)[~np.asarray(batch.mask)].any()
     assert np.abs(np.asarray(of(task.splits["test"]).inputs)).max() < 6
 
 
