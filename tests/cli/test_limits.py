@@ -17,6 +17,8 @@ from lrpt.cli import limits
 from lrpt.cli.command import main
 from lrpt.cli.flags import combinations
 from lrpt.errors import UsageError
+from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import ModelConfig
 
 GIB = 2**30
 VALUES = ",".join(map(str, range(1, 60)))
@@ -113,6 +115,17 @@ def test_a_network_without_sizes_passes(model):
     limits.check_sizes([config], huge=False)
     with pytest.raises(UsageError, match="examples of the data"):
         limits.check_sizes([replace(config, data=replace(config.data, train_size=10**12))], huge=False)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ModelConfig("gru", size=512, parametrization="dense", embedding=4096), ModelConfig("gru", size=4096, rank=64)],
+    ids=["dense", "low rank"],
+)
+def test_a_parameter_takes_memory_for_its_gradient_and_two_moments_too(model):
+    config = COPY.presets["quick"].config
+    config = replace(config, model=model, train=replace(config.train, batch_size=1, evaluation_batch=1))
+    assert limits.model_bytes(config) == pytest.approx(4 * 4 * count(model, 10, 10).true, rel=0.1)
 
 
 def test_every_preset_passes_on_a_small_machine(monkeypatch):

@@ -203,6 +203,24 @@ def test_a_run_that_is_in_use_is_not_tried_before_it_is_free(play, tmp_path):
     assert not other.is_in_use()
 
 
+def test_runs_of_which_one_is_free_are_tried_before_the_other_is(play, tmp_path):
+    """run0 stays in use until run1, which trains with it, is tried again."""
+    (tmp_path / "run0").mkdir()
+    other, looks = RunDirectory(tmp_path / "run0"), count()
+    other.lock()
+    engine = Played({"run0": [Outcome("busy", "another command is at work")]})
+    single = engine.wait
+
+    def wait(handles, seconds):
+        assert next(looks) < 20
+        return single(handles, seconds)
+
+    engine.wait = wait
+    assert play(engine, stack=2).failed == {}
+    assert engine.paths == [("run0", "run1"), ("run2", "run3"), ("run0", "run1")]
+    other.release()
+
+
 @pytest.mark.parametrize("order", [("finished", "busy"), ("busy", "finished")])
 def test_of_runs_that_train_together_only_those_that_have_not_ended_are_trained_again(order, play, tmp_path):
     """run0 and run1 train together, and one of them is at first in use by another command."""

@@ -241,7 +241,14 @@ def test_seeds_that_were_stopped_early_do_not_decide_beside_one_that_ended(tmp_p
     for seed in (1, 2):
         kept_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", seed, {1_000: 2.9}, "bits_per_character", None)
     found = judged(tmp_path, variable_computation.PAPER).quantity("RNN-100", "bits per bit").verdict
-    assert found.finding in (Finding.OPEN, Finding.ONE_SEED)
+    assert found.finding is Finding.OPEN
+
+
+def test_a_seed_that_diverged_decides_beside_one_that_ended(tmp_path):
+    kept_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", 0, {522_640: 2.3}, "bits_per_character", {"bits_per_bit": 0.295})
+    path = kept_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", 1, {1_000: 2.9}, "bits_per_character")
+    write(path / "failure.json", {"update": 1_200, "what": "the training loss is nan"})
+    assert judged(tmp_path, variable_computation.PAPER).quantity("RNN-100", "bits per bit").verdict.finding is Finding.AGAINST
 
 
 def test_a_mean_agrees_to_within_a_tenth(tmp_path):

@@ -147,7 +147,6 @@ def test_states_that_are_not_carried_cannot_start_afresh(order, config, tmp_path
             run()
 
 
-@pytest.mark.slow
 def test_evaluation_in_one_stream_reads_the_whole_text(config):
     """As one sequence from the first symbol to the last, from the initial state that was trained."""
     task = config.data.build(0)
