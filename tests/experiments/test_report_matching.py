@@ -7,7 +7,7 @@ import pytest
 from kept_runs import LENGTH, identity, kept_run, melodies
 
 from experiments import char_lm, copy_memory, highway_mnist
-from experiments.report.claims.matching import Wanted, differences
+from experiments.report.claims.matching import Wanted, differences, has_only_begun
 from experiments.report.claims.rows import Evidence, Network
 from experiments.report.command import ROOT
 from experiments.report.kept.records import load
@@ -73,11 +73,22 @@ def test_of_finished_runs_of_a_seed_the_one_of_the_claimed_length_counts(lengths
     assert chosen(tmp_path, f"{LENGTH} --train.updates 30000", lengths) == 30_000
 
 
-def test_which_run_of_a_seed_counts_does_not_depend_on_how_it_ended(tmp_path):
+@pytest.mark.parametrize("lengths", [(60_000, 87_000), (87_000, 60_000)])
+def test_of_runs_of_a_seed_that_are_all_longer_than_claimed_the_shortest_counts(lengths, tmp_path):
+    assert chosen(tmp_path, f"{LENGTH} --train.updates 30000", lengths) == 60_000
+
+
+@pytest.mark.parametrize("length", [87_000, 20_000])
+def test_which_run_of_a_seed_counts_does_not_depend_on_how_it_ended(length, tmp_path):
     """Of two runs that met the criterion, the one that was told to train as long as the claim says counts, though it took longer."""
-    kept_run(tmp_path, COPY, LENGTH, curve={25_000: 9e-4}, stopped="criterion", name="as claimed")
-    kept_run(tmp_path, COPY, f"{LENGTH} --train.updates 87000", curve={9_000: 9e-4}, stopped="criterion", name="longer")
+    kept_run(tmp_path, COPY, LENGTH, curve={25_000: 9e-4}, test={}, stopped="criterion", name="as claimed")
+    kept_run(tmp_path, COPY, f"{LENGTH} --train.updates {length}", curve={9_000: 9e-4}, test={}, stopped="criterion", name="other")
     assert [run.updates for run in Network("", COPY, LENGTH).runs(Evidence(load(tmp_path))).values()] == [25_000]
+
+
+def test_a_run_has_only_begun_before_a_tenth_of_its_claim():
+    assert has_only_begun(99, 1_000)
+    assert not has_only_begun(100, 1_000)
 
 
 def test_an_altered_analysis_is_refused(tmp_path):
