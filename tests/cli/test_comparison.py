@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tiny import EVEN, flags
 
 from lrpt.analysis.curves import Curve, Sized, in_words, learning_curves, score_over_parameters
-from lrpt.cli import summary
+from lrpt.cli import command, summary
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
@@ -225,6 +225,18 @@ def test_the_table_and_the_plot_show_each_model_once(tmp_path, capsys):
     for name in ("score_over_parameters", "learning_curves"):
         assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_run_with_the_lowest_validation_loss_is_shown_at_the_end(tmp_path, monkeypatch):
+    """Its training and test losses do not count."""
+    shown, losses = [], ((2.0, 0.1), (1.0, 0.3), (3.0, 0.2))
+    monkeypatch.setattr(
+        command, "fit_all", lambda *_, **options: [{"metrics": {"valid": {"loss": a}, "test": {"loss": b}}} for a, b in losses]
+    )
+    monkeypatch.setattr(command, "summarize", lambda *_: None)
+    experiment = replace(EXPERIMENT, ending=lambda path, console: shown.append(path.name))
+    main(experiment, ["--no-compare", "--seeds", "3", "--workdir", str(tmp_path)])
+    assert shown == ["quick-seed1"]
 
 
 def test_equal_plots_are_equal_files(tmp_path):
