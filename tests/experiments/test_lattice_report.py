@@ -428,6 +428,13 @@ def test_an_ordering_that_one_lucky_setting_makes_decides_nothing():
         assert [pair.agrees for pair in found.relation("DT-RNNs become considerably harder").pairs] == [agrees]
 
 
+def test_two_per_cent_of_a_loss_count_as_similar_in_every_bootstrap_sample():
+    """One deep network is better than both shallow ones, and the other one is worse by 1 %."""
+    dots = [dot("rhn", 1, 8.0), dot("rhn", 1, 8.0), dot("rhn", 6, 7.9), dot("rhn", 6, 8.08)]
+    found = judged(highway.PAPER, jsb_swarm=swarm(dots))
+    assert [pair.agrees for pair in found.relation("depth does not harm").pairs] == [True]
+
+
 def test_the_share_of_bootstrap_samples_is_that_of_drawn_ones():
     """Oracle: samples that are drawn."""
     rng = np.random.default_rng(0)
