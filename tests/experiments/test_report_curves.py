@@ -69,3 +69,14 @@ def test_a_network_that_trained_for_longer_than_claimed_is_no_point_of_the_line(
     kept_run(tmp_path, computing.CHARS, f"--preset small-rnn --train.updates {updates}", 0, {updates: 1.9}, "bits_per_character", test)
     curve = OnCurve(computing.SMALL_VC, computing.RNN_CURVE)
     assert len(curve.pairs(Final("bits", "bits_per_character", "{}"), Evidence(load(tmp_path)), True)) == pairs
+
+
+def test_a_network_with_the_hard_mask_is_compared_with_usual_ones_which_have_none(tmp_path):
+    """With the soft mask of training it has more operations, and fewer bits."""
+    characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 2.0)
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    test, name = {"bits_per_character": 1.0, "multiplications": 30_000.0}, "bits_per_character"
+    hard = {"masks": {"hard": {"test": {"bits_per_character": 1.85, "multiplications": 24_576.0}}}}
+    kept_run(tmp_path, computing.CHARS, "--preset small", 0, {37_620: 1.0}, name, test, analysis=hard)
+    (pair,) = OnCurve(computing.SMALL_VC, computing.RNN_CURVE, hard=True).pairs(Final("bits", name, "{}"), Evidence(load(tmp_path)), True)
+    assert pair.advantage == pytest.approx(1.9 - 1.85)

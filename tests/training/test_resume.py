@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -185,6 +186,16 @@ def test_a_damaged_checkpoint_is_passed_over_with_one_warning(whole, run):
     assert len(console.warnings) == 1
     assert "checkpoint of update 11" in console.warnings[0]
     assert "damaged" in console.warnings[0]
+
+
+def test_damaged_checkpoints_do_not_stay_among_the_latest_ones(run):
+    """Each would take the place of an intact one, of which two are kept."""
+    rewind(run, 11)
+    flip(run / "checkpoints" / "11")
+    with closing(Run({"experiment": "custom", "preset": "custom"}, CONFIG, 0, run, Console(quiet=True))) as resumed:
+        update = int(resumed.start().update)
+        assert 0 < update < 11
+        assert resumed.checkpoints.updates()[0] == update
 
 
 def test_a_finished_run_is_left_alone(whole, run):
