@@ -15,6 +15,7 @@ from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse, RunDirectory
+from lrpt.training import starting
 from lrpt.training.loop import fit
 from lrpt.training.run import Run
 from lrpt.training.trainer import Trainer
@@ -210,6 +211,12 @@ def test_a_finished_run_is_left_alone(whole, run):
 def test_a_finished_run_needs_no_data(run, monkeypatch):
     monkeypatch.setattr(type(CONFIG.data), "build", lambda *_: pytest.fail("data were made"))
     assert train(run) == json.loads((run / "result.json").read_text())
+
+
+def test_a_run_that_met_its_criterion_needs_no_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(CONFIG.data), "build", lambda *_: pytest.fail("data were made"))
+    run = Run({}, changed(train={"stop_below": 1.0}), 0, tmp_path, Console(quiet=True))
+    assert starting.is_complete(run, {"updates": 4, "best_update": 4, "stopped": "criterion", "metrics": {"valid": {"loss": 0.5}}})
 
 
 @pytest.mark.slow

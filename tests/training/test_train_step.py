@@ -317,10 +317,12 @@ def test_the_noise_of_training_has_another_key_than_the_parameters(state):
     np.testing.assert_array_equal(state.key, jax.random.key_data(jax.random.fold_in(jax.random.key(0), 1)))
 
 
-def test_evaluation_is_the_weighted_sum_over_examples(state):
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_evaluation_is_the_weighted_sum_over_examples_without_dropout(dropout, state):
+    model = changed(model={"state_dropout": dropout, "output_dropout": dropout}).model.build(TASK.input_size, TASK.output_size, TASK.reads)
     test = TASK.splits["test"]
     rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
-    sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.variables, test.arrays, rows, weights)
+    sums, total = jax.jit(partial(evaluate, model, TASK, test))(state.variables, test.arrays, rows, weights)
     examples = batch(np.arange(5), "test")
     figures = jax.jit(lambda params: TASK.metrics(MODEL.apply({"params": params}, examples.inputs), examples))(state.params)
     assert total == 5
