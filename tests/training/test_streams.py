@@ -233,9 +233,14 @@ def test_a_finished_run_of_a_text_that_was_replaced_is_refused(config, whole, tm
         write_json(path / name, sealed(content) if name == "result.json" else content)
     before = tree(path)
     (found,) = fit(moved, {0: path}, devices=1)
-    text.write_text(text.read_text().replace("a", "b"))
+    text.write_text(text.read_text().translate(str.maketrans("ab", "ba")))  # the network fits this text, too
+    longer = dataclasses.replace(moved, train=dataclasses.replace(moved.train, updates=40))
+    with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 .*name another --workdir"):
+        fit(longer, {0: path}, devices=1)
     with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 {found['data']['sha256']}, and {text} has "):
         fit(moved, {0: path}, devices=1)
+    with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 .*name another run"):
+        lrpt.load(path)
     text.unlink()
     assert fit(moved, {0: path}, devices=1) == [found]
     assert tree(path) == before
