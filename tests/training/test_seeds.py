@@ -281,6 +281,7 @@ def test_one_program_for_all_seeds(tmp_path, traces):
     assert traces == [(4, 4)]
 
 
+@pytest.mark.devices(2)
 def test_each_seed_is_summarized_by_its_own_task(tmp_path, monkeypatch):
     """As of a cross-validation whose folds are seeds, and whose errors have the units of the fold."""
     build = type(EVEN.data).build
@@ -289,7 +290,7 @@ def test_each_seed_is_summarized_by_its_own_task(tmp_path, monkeypatch):
         return dataclasses.replace(build(self, seed), summarize=lambda means: {**means, "unit": 10.0 + seed})
 
     monkeypatch.setattr(type(EVEN.data), "build", with_unit)
-    results = train(tmp_path, [0, 1])
+    results = train(tmp_path, [0, 1], devices=2)
     for seed, result in enumerate(results):
         assert {split: metrics["unit"] for split, metrics in result["metrics"].items()} == dict.fromkeys(result["metrics"], 10.0 + seed)
         assert {line["unit"] for line in lines(tmp_path / str(seed))} == {10.0 + seed}
