@@ -435,6 +435,11 @@ def test_two_per_cent_of_a_loss_count_as_similar_in_every_bootstrap_sample():
     assert [pair.agrees for pair in found.relation("depth does not harm").pairs] == [True]
 
 
+def test_epochs_with_opposite_ratios_of_gradients_are_not_even():
+    """The gradient of the last layer is ten times as large as those of the first ones in one epoch, and a tenth in the other."""
+    assert evenness([[1.0, 1.0]] * 3 + [[10.0, 0.1]]) == pytest.approx(-1.0)
+
+
 def test_the_share_of_bootstrap_samples_is_that_of_drawn_ones():
     """Oracle: samples that are drawn."""
     rng = np.random.default_rng(0)
