@@ -310,6 +310,13 @@ PINNED |= {
     ("wiki", preset): WIKI | {"data.source": text, "model.embedding": SYMBOLS[text], "model.depth": depth, "model.size": size}
     for preset, (text, depth, size) in WIKI_ROWS.items()
 }
+# rhn_train.py, commit 4a78c20: text8_sota has 1000 units, and differs from the last version in num_steps only.
+PINNED["wiki", "text8-10x1000-original"] = PINNED["wiki", "text8-10x1000"] | {
+    "optim.summed_steps": 100,
+    "train.updates": 500 * (90_000_000 // (128 * 100)),
+    "train.evaluate_every": 90_000_000 // (128 * 100),
+    "data.steps": 100,
+}
 # torch_rhn_enwik8.lua, first release: batches of 100; dropout of words 0.10 by position, inputs 0.30, states 0.05, outputs 0.30; a learning
 # rate divided by 1.04 in each epoch from the seventh on; a decoupled decay; embeddings of 1500; 1,000 epochs. It biases the first layer
 # only, and the preset all.
