@@ -30,7 +30,7 @@ NODE = {"num_cpus": 1, "include_dashboard": False}
 
 
 class RayEngine:
-    """A connection to a cluster.
+    """A connection to a cluster, which queues the units without room.
 
     Args:
       options: where the cluster is, and what each run reserves.
@@ -38,6 +38,8 @@ class RayEngine:
     Raises:
       UsageError: no cluster answers.
     """
+
+    queues = True
 
     def __init__(self, options: EngineOptions) -> None:
         self.options, self.slots = options, MANY

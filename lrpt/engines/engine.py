@@ -21,6 +21,9 @@ class Engine(Protocol):
     accelerators: int
     """number of accelerators for all units together; 0 on CPUs"""
 
+    queues: bool
+    """whether a submitted unit may wait for room"""
+
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in its own process, which then ends, and return the result."""
         ...

@@ -88,6 +88,8 @@ class LocalEngine:
       processes: how many at a time, instead of one for each accelerator or core.
     """
 
+    queues = False
+
     def __init__(self, processes: int | None = None) -> None:
         self._accelerators = hardware.visible_accelerators()
         self.accelerators = len(self._accelerators)

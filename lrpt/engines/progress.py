@@ -73,9 +73,9 @@ class Board:
             self._table.say(f"{self.labels[path]}: {state}{f' ({reason})' if reason else ''}; {self._title()}")
 
     def refresh(self) -> None:
-        """Draw the table again, with the runs that are neither waiting nor finished."""
+        """Draw the table again, with the runs that are neither waiting, queued nor finished."""
         if self._table.is_shown:
-            shown = [path for path, state in self.states.items() if state not in ("waiting", "finished")]
+            shown = [path for path, state in self.states.items() if state not in ("waiting", "queued", "finished")]
             self._table.draw(self._title(), [self._row(path) for path in shown[:ROWS]])
 
     def _row(self, path: Path) -> list[str]:

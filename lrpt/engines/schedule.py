@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from lrpt.engines.engine import Engine, EngineOptions, Handle
@@ -14,12 +15,15 @@ from lrpt.engines.worker import Outcome, check_programs
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import updates_in
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, check_place
+from lrpt.runs.run_directory import ENVIRONMENT, RunDirectory, check_place
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.training.loop import Job, is_finished
 
 TICK = 0.5
 """seconds between two updates of the table, and between two checks for signals"""
+
+LOOKED_AT = 100
+"""queued units that are checked at once for whether they have begun; the first ones begin first"""
 
 BUSY = 3.0
 """seconds until a run that another command trains is checked again"""
@@ -117,6 +121,7 @@ class _Scheduler:
         self.units = units(jobs, stack, each)
         self.waiting = deque(self.units)
         self.running: dict[Handle, Unit] = {}
+        self.queued: dict[Unit, int] = {}
         self.busy: list[tuple[float, Unit]] = []
         self.losses: dict[Unit, int] = {}
         self.progress: dict[Unit, int] = {}
@@ -133,6 +138,7 @@ class _Scheduler:
                 for handle, outcomes in self.engine.wait(list(self.running), TICK):
                     self._ended(self.running.pop(handle), outcomes)
                 self._look_again()
+                self._look_at_queue()
                 self.board.refresh()
         return self.failed
 
@@ -153,8 +159,18 @@ class _Scheduler:
     def _start(self) -> None:
         while self.waiting and len(self.running) < self.engine.slots:
             unit = self.waiting.popleft()
+            opened = _last_opened(unit)
             self.running[self.engine.submit(unit)] = unit
-            self._set(unit, "training")
+            if self.engine.queues:
+                self.queued[unit] = opened
+            self._set(unit, "queued" if self.engine.queues else "training")
+
+    def _look_at_queue(self) -> None:
+        """Find which queued units have begun. Their processes open their run directories, which works on every node and engine."""
+        for unit, before in list(islice(self.queued.items(), LOOKED_AT)):
+            if _last_opened(unit) != before:
+                del self.queued[unit]
+                self._set(unit, "training")
 
     def _set(self, unit: Unit, state: str, reason: str = "") -> None:
         for path in unit.paths:
@@ -163,6 +179,7 @@ class _Scheduler:
 
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
         """Record the outcome of each run of a unit. Runs that are to be tried again go to the end of the queue, as a unit of their own."""
+        self.queued.pop(unit, None)
         self._settle_all(unit, outcomes)
         for how, again in (("busy", self._busy), ("stopped", self._lost), ("lost", self._lost)):
             left = [(job, one) for job, one in zip(unit.jobs, outcomes, strict=True) if one.how == how]
@@ -234,6 +251,14 @@ def _has_result(job: Job, names: Mapping[str, str]) -> bool:
         return is_finished(job, names)
     except UsageError:  # files that the process damaged as it died
         return False
+
+
+def _last_opened(unit: Unit) -> int:
+    """Return when a process last opened the first run directory of a unit, as its file system dates it; 0 if none did."""
+    try:
+        return (unit.paths[0] / ENVIRONMENT).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def newest_checkpoint(path: Path) -> int:

@@ -29,7 +29,7 @@ FINISHED, LOST, NODE = Outcome("finished"), Outcome("lost", "killed"), Outcome("
 class Played:
     """An engine on which the runs of a directory end as a list says, and then are finished."""
 
-    slots, accelerators = 2, 0
+    slots, accelerators, queues = 2, 0, False
 
     def __init__(self, ends=(), error=None):
         self.ends, self.error = {name: deque(outcomes) for name, outcomes in dict(ends).items()}, error
@@ -90,6 +90,40 @@ def test_every_run_is_trained_once(play):
     report = play(engine)
     assert engine.trained == ["run0", "run1", "run2", "run3"]
     assert (len(report.finished), report.failed, engine.closed) == (4, {}, True)
+
+
+class Queueing(Played):
+    """An engine that queues four runs. It begins one of them, which was interrupted before, and ends the others in the queue at once."""
+
+    slots, queues = 4, True
+
+    def __init__(self, begun):
+        super().__init__()
+        self.begun, self.ticks = begun, 0
+
+    def wait(self, handles, seconds):
+        self.ticks += 1
+        if self.ticks == 2:
+            (self.begun / "environment.json").write_text("{}")
+            os.utime(self.begun / "environment.json", ns=(1, 1))
+        return super().wait(handles, seconds) if self.ticks > 3 else []
+
+
+def test_a_queued_run_is_training_once_its_process_has_opened_its_directory(play, monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(schedule.Board, "set", lambda board, path, state, reason="": told.append((path.name, state)))
+    (tmp_path / "run1").mkdir()
+    (tmp_path / "run1" / "environment.json").write_text("{}")
+    play(Queueing(tmp_path / "run1"))
+    assert told[:5] == [*((f"run{seed}", "queued") for seed in range(4)), ("run1", "training")]
+    assert sorted(told[5:]) == [(f"run{seed}", "finished") for seed in range(4)]
+
+
+def test_runs_of_an_engine_without_a_queue_are_training_at_once(play, monkeypatch):
+    told = []
+    monkeypatch.setattr(schedule.Board, "set", lambda board, path, state, reason="": told.append(state))
+    play(Played())
+    assert set(told) == {"training", "finished"}
 
 
 def test_a_run_that_fails_is_named_and_not_tried_again(play, tmp_path):
