@@ -5,6 +5,7 @@
                                                         experiments/results
     python -m experiments.report --check                exits with 1 if that would change a page, or an image of one is missing
     python -m experiments.report --verify adding        evaluates the kept weights of an experiment again, and exits with 1 if they disagree
+    python -m experiments.report --verify RUN_DIR       the same for the checkpoint of a run, or of each run below a directory
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
 was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The weights of its best state are in

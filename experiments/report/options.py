@@ -18,7 +18,7 @@ class Options:
     check: bool = False
     """write nothing; check that the pages are those that would be written"""
     verify: tuple[str, ...] | None = None
-    """evaluate kept weights again and compare with what is printed: experiments, or experiment/run (none named: all of them)"""
+    """evaluate weights again and compare with what is recorded: experiments, experiment/run, or run directories (none: all kept ones)"""
     weights: bool = True
     """for --collect: keep the weights of the best state, too, within 5 MB a run and 30 MB in all"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None

@@ -153,10 +153,28 @@ def test_a_run_without_weights_that_is_named_is_refused(without_weights, assert_
     assert_refused(partial(report, root=without_weights), ["--verify", "copy_memory/tiny"], says, code=1, printed=True)
 
 
+def test_a_run_directory_is_verified_by_its_checkpoint(run, root, capsys):
+    said, line, _ = verified(root, capsys, str(run))
+    assert said == f"{run}: evaluating its weights ..."
+    assert re.match(rf"{run}: (equal|close); ", line)
+
+
+def test_a_directory_of_runs_and_a_path_of_a_kept_result_are_names_too(run, root, capsys):
+    (*_, line) = verified(root, capsys, str(run.parent), str(kept(root)))
+    assert line in ("2 results: 2 equal", "2 results: 2 close")
+    assert verified(root, capsys, str(kept(root)))[0] == "copy_memory/tiny: evaluating its weights ..."
+
+
+def test_a_path_of_a_run_without_weights_is_refused(without_weights, assert_refused):
+    flags = ["--verify", str(kept(without_weights))]
+    assert_refused(partial(report, root=without_weights), flags, "no weights are kept of copy_memory/tiny", code=1, printed=True)
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--verify", "sorting"], "no result is called 'sorting': choose from copy_memory"),
+        (["--verify", "sorting"], "no result is called 'sorting', and no run is in a directory of that name: choose from copy_memory, or"),
+        (["--verify", "copy_memory/tiny0"], "of that name: did you mean copy_memory/tiny"),
         (["--verify", "--check"], "exclude each other"),
     ],
 )

@@ -8,6 +8,7 @@ from kept_runs import make_run as made
 from matplotlib.figure import Figure
 
 from experiments import variable_computation as characters
+from experiments.report.claims.judged import Judged
 from experiments.report.claims.rows import Evidence
 from experiments.report.command import ROOT
 from experiments.report.figures.analyses import analysis_figures
@@ -15,7 +16,9 @@ from experiments.report.figures.learning_curves import draw_study
 from experiments.report.figures.shared import CONSTANT_RATE, FALLING_RATE, draw_levels, panels, spread, styles
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.records import load
-from experiments.report.papers import low_rank, variable_computation
+from experiments.report.pages.paper_page import page
+from experiments.report.papers import highway, low_rank, variable_computation
+from experiments.report.papers.lattice_table import FIGURE_5
 from experiments.report.writing import PAPERS, crossing, evidence_of
 from lrpt.analysis import plots
 
@@ -161,11 +164,59 @@ def test_accuracies_are_cut_at_twice_the_error_and_all_published_rows_are_named(
     assert bottom == pytest.approx(0.82)
     assert 0.951 < top < 0.97
     said = {" ".join(text.get_text().split()): text.get_position()[1] for text in axes.texts if text.get_text()}
-    rows = {f"{name}, published: {valid:.1f}%" for name, (valid, _) in low_rank.PUBLISHED_IMAGES.items()}
+    rows = {f"{name}, published validation: {valid:.1f}%" for name, (valid, _) in low_rank.PUBLISHED_IMAGES.items()}
     assert said.keys() == rows | {"constant predictor: 10.0% (below the axes)"}
     assert np.all(-np.diff(sorted(said.values(), reverse=True)) > 0.1)
     drawn_at = {line.get_ydata()[0] for line in axes.lines if line.get_linestyle() != "None" and len(line.get_xdata()) == 2}
     assert {valid / 100 for valid, _ in low_rank.PUBLISHED_IMAGES.values()} <= drawn_at
+
+
+def test_published_test_scores_are_never_drawn_without_ours():
+    """A label of a level beside curves of another split names its split."""
+    for study in (study for paper in PAPERS for study in paper.studies if study.score_name.startswith("validation")):
+        assert all(("published test" if study.tested else "validation") in name for name in study.levels), study.name
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_crosses_are_test_scores_at_the_best_update(tested, tmp_path, drawn):
+    chars(tmp_path, CHARACTERS.networks[0])
+    draw_study(replace(CHARACTERS, tested=tested), Evidence(load(tmp_path)), tmp_path / "a.png")
+    (axes,) = drawn[0].axes
+    crosses = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert crosses == ([[[3_000, 1.84]]] if tested else [])
+    assert ("our test scores" in by_label(axes)) == tested
+
+
+def test_a_page_says_what_crosses_are(tmp_path):
+    network = CHARACTERS.networks[0]
+    make_run(tmp_path, network.experiment, network.flags, 0, {3_000: 2.0}, CHARACTERS.score, SOFT)
+    text = page(Judged(variable_computation.PAPER, Evidence(load(tmp_path))), (0,))
+    assert text.count("crosses are test scores of our runs") == 1
+
+
+# Published curves
+
+
+def test_a_published_curve_over_a_setting_has_a_panel_of_its_own(tmp_path, drawn):
+    (study,) = (study for study in highway.STUDIES if study.published_over)
+    make_run(tmp_path, highway.WORDS, "--preset equal-2", 0, {1_327: 130.0}, "perplexity", {"perplexity": 127.0})
+    ((_, draw),) = analysis_figures(study, Evidence(load(tmp_path))).values()
+    draw(tmp_path / "a.png")
+    ours, published = drawn[0].axes
+    assert ours.lines[-1].get_xydata().tolist() == [[2, 127.0]]
+    assert published.lines[0].get_xydata().tolist() == [
+        [depth, test] for depth, (_, test) in enumerate(highway.FIGURE_5A_POINTS["tied"], 1)
+    ]
+    assert "19 to 24 million" in published.get_title("left")
+
+
+def test_published_losses_by_share_have_a_panel_of_their_own(tmp_path, drawn):
+    name = "lattice_efficiency_ptb"
+    draw_studies(Evidence((), {name: evidence_of(ROOT).studies[name]}), tmp_path)
+    ours, published = drawn[0].axes
+    assert len(published.lines) == len(FIGURE_5["PTB"])
+    assert {tuple(line.get_ydata()) for line in published.lines} == set(FIGURE_5["PTB"].values())
+    assert min(y for line in ours.lines for y in line.get_ydata()) > 1.5 > published.get_ylim()[1]
 
 
 def test_a_run_that_learns_nothing_does_not_cut_the_axis(tmp_path, drawn):

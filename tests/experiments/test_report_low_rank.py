@@ -125,7 +125,7 @@ def test_networks_whose_gradients_all_overflow_are_told(tmp_path):
         in_training(path, "recoveries", lambda _, count=needed: count)
         (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
         assert ("none of the 1 networks with recovery needed it. So runs of one seed with and without recovery differ" in said) is told
-        assert ("4 of 4 and 0 of 1 on fixed lag; with recovery, which none needed, 0 of 1" in said) is told
+        assert ("4 of 4 and 0 of 1 on fixed lag; 0 of 1 with recovery, which none needed" in said) is told
     found = judged(tmp_path).quantity(copying.NORMALIZED, "updates until the norms of all gradients overflow", setting="fixed")
     assert found.ours.startswith("27,500 ")
     assert found.ours.endswith("(mean of 2 of 4 seeds)")

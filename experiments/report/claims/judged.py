@@ -113,8 +113,12 @@ def amount(found: Difference, form: str, bounded: bool = False) -> str:
     A bound has no error: the spread of values at a cap says nothing about the spread of the true values.
     """
     error = "" if bounded or np.isinf(found.error) else f" ± {form.format(found.error)}"
-    said = f"{form.format(abs(found.mean))}{error}".replace("%", "")
-    return f"{said} points" if form.endswith("%}") else said
+    return in_points(form, f"{form.format(abs(found.mean))}{error}")
+
+
+def in_points(form: str, difference: str) -> str:
+    """Return a difference in words; one of percentages is in points."""
+    return f"{difference.replace('%', '')} points" if form.endswith("%}") else difference
 
 
 def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:

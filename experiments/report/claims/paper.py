@@ -29,8 +29,11 @@ class Study:
       log_of: the model whose training log was published.
       log: update -> score in that log.
       levels: published values, drawn as lines: name -> score.
+      tested: whether the levels are test scores and the learning curves are not. Then our test scores are drawn, too.
       baseline: name and score of a predictor without memory or of a constant, drawn as a line.
       over: setting over which test scores are drawn, by its dotted name; none if empty.
+      published_over: setting -> test score in a published figure, which is drawn beside ours.
+      published_scale: of which networks those scores are, in words.
     """
 
     name: str
@@ -44,7 +47,10 @@ class Study:
     log: Mapping[int, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
     baseline: tuple[str, float] | None = None
+    tested: bool = False
     over: str = ""
+    published_over: Mapping[float, float] = field(default_factory=dict)
+    published_scale: str = ""
 
     def runs(self, evidence: Evidence) -> dict[str, list[Record]]:
         """Return the runs of each network that has some, by name."""

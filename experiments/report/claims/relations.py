@@ -28,6 +28,16 @@ class Source(ABC, Generic[C_contra]):
 
     scale: str = ""
 
+    @property
+    def stronger(self) -> tuple[Network, ...]:
+        """Return the networks that the paper calls better, if networks are compared."""
+        return ()
+
+    @property
+    def weaker(self) -> tuple[Network, ...]:
+        """Return the other networks."""
+        return ()
+
     @abstractmethod
     def pairs(self, contest: C_contra, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both models have."""
@@ -73,6 +83,16 @@ class Versus(Source[Contest]):
     better: Network
     worse: Network
     scale: str = ""
+
+    @property
+    def stronger(self) -> tuple[Network, ...]:
+        """Return the network that the paper calls better."""
+        return (self.better,)
+
+    @property
+    def weaker(self) -> tuple[Network, ...]:
+        """Return the other network."""
+        return (self.worse,)
 
     def pairs(self, contest: Contest, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both have."""
@@ -133,6 +153,16 @@ class OnCurve(Source[Final]):
     others: tuple[Network, ...]
     scale: str = ""
     hard: bool = False
+
+    @property
+    def stronger(self) -> tuple[Network, ...]:
+        """Return the network that the paper calls better."""
+        return (self.better,)
+
+    @property
+    def weaker(self) -> tuple[Network, ...]:
+        """Return the networks of the curve."""
+        return self.others
 
     def pairs(self, contest: Final, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that has a line at these operations. Lower scores are better."""

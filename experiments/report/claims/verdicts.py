@@ -96,26 +96,59 @@ class Observation(NamedTuple):
     improving: bool = False
 
 
+class Printed(NamedTuple):
+    """A printed score, and which side of it is better.
+
+    Attributes:
+      value: as printed.
+      decimals: how many are printed.
+      lower: whether lower scores are better.
+    """
+
+    value: float
+    decimals: int
+    lower: bool
+
+    def gain(self, value: float) -> float:
+        """Return how much better a value is; negative if it is worse."""
+        return self.value - value if self.lower else value - self.value
+
+    def is_as_good(self, value: float) -> bool:
+        """Return whether a value rounds to the printed score or a better one."""
+        half = 0.5 * 10**-self.decimals
+        return value < self.value + half if self.lower else value >= self.value - half
+
+    def is_better(self, value: float) -> bool:
+        """Return whether a value rounds to a better score than the printed one."""
+        return self.gain(value) > 0.5 * 10**-self.decimals
+
+
 class Criterion(NamedTuple):
     """Conditions under which a value agrees with the published one, or contradicts it.
 
     Attributes:
       agrees: whether a figure is as good as the published one; it may be None, "never in the updates made".
       contradicts: whether it shows the opposite of the claim.
+      printed: the published score, if being at least as good is all that counts.
     """
 
     agrees: Callable[[float | None], bool]
     contradicts: Callable[[float | None], bool] = lambda value: False
+    printed: Printed | None = None
 
 
 def at_most(published: float, decimals: int) -> Criterion:
     """Agree with values that round to the published one or less at the printed decimals."""
-    return Criterion(lambda value: value is not None and value < published + 0.5 * 10**-decimals)
+    return _as_good_as(Printed(published, decimals, lower=True))
 
 
 def at_least(published: float, decimals: int) -> Criterion:
     """Agree with values that round to the published one or more at the printed decimals."""
-    return Criterion(lambda value: value is not None and value >= published - 0.5 * 10**-decimals)
+    return _as_good_as(Printed(published, decimals, lower=False))
+
+
+def _as_good_as(printed: Printed) -> Criterion:
+    return Criterion(lambda value: value is not None and printed.is_as_good(value), printed=printed)
 
 
 def by(update: int) -> Criterion:

@@ -10,6 +10,7 @@ import numpy as np
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Draw, Study
 from experiments.report.claims.rows import Evidence
+from experiments.report.figures.shared import OWN_AXES, whole_title
 from experiments.report.kept.records import Record
 from lrpt.analysis.gates import gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure
@@ -52,16 +53,22 @@ def _heat_map(activity: Sequence[Sequence[Sequence[float]]], title: str, path: P
 
 
 def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:
-    """Draw each seed as a dot, and a line through the means."""
+    """Draw each seed as a dot and a line through the means; beside them, on its own axis, the curve of a published figure."""
     dots = [(recorded(run)[study.over], score) for run in runs if (score := run.tested(study.score)) is not None]
     values = sorted({value for value, _ in dots})
     means = [np.mean([score for value, score in dots if value == one]) for one in values]
-    with saved_figure(path) as figure:
-        axes = figure.subplots()
-        axes.plot(values, means, "-", color="C0")
-        axes.plot(*zip(*dots, strict=True), "o", color="C0", markersize=4)
-        axes.set(xlabel=what, ylabel=study.score_name.replace("validation", "test"), xticks=values)
-        axes.set_title(study.title)
+    with saved_figure(path, 7.2 if study.published_over else 5.2) as figure:
+        ours, *others = figure.subplots(1, 1 + bool(study.published_over), squeeze=False)[0]
+        ours.plot(values, means, "-", color="C0")
+        ours.plot(*zip(*dots, strict=True), "o", color="C0", markersize=4)
+        ours.set(xlabel=what, ylabel=study.score_name.replace("validation", "test"), xticks=values)
+        for axes in others:
+            axes.plot(list(study.published_over), list(study.published_over.values()), "o-", color="0.2", markersize=4, fillstyle="none")
+            axes.set(xlabel=what, xticks=list(study.published_over))
+            axes.set_title(f"published, {study.published_scale}")
+        ours.set_title("ours" if others else study.title)
+        if others:
+            whole_title(figure, f"{study.title}. {OWN_AXES}")
     return path
 
 

@@ -40,6 +40,9 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
             for name in names:
                 axes.plot([], [], label=labels[name], color=looks[name].color, linestyle=looks[name].dashes)
                 _draw(axes, curves[name], looks[name])
+                _draw_tested(axes, study, runs[name], looks[name])
+            if study.tested:
+                axes.plot([], [], "x", color="0.2", markersize=5, label="our test scores")
             _published(axes, study)
             _scale(axes, study, [curve for of_name in curves.values() for curve in of_name if curve])
             axes.set(xlabel="updates", xlim=(0, _last_shown(study, [curve for name in names for curve in curves[name] if curve])))
@@ -127,6 +130,13 @@ def _draw(axes: "Axes", curves: Curves, style: LineStyle) -> None:
         scores = np.array([[curve[update] for update in common] for curve in curves])
         axes.plot(common, np.median(scores, axis=0), color=color, linestyle=dashes, linewidth=1.8)
         axes.fill_between(common, scores.min(axis=0), scores.max(axis=0), color=color, alpha=0.15, linewidth=0)
+
+
+def _draw_tested(axes: "Axes", study: Study, runs: Sequence[Record], style: LineStyle) -> None:
+    """Draw the test score of each run if published levels are test scores, so that a reader compares like with like."""
+    points = [(run.best_update, score) for run in runs if study.tested and (score := run.tested(study.score)) is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), "x", color=style.color, markersize=5)
 
 
 def tabulated(study: Study, runs: Mapping[str, list[Record]]) -> tuple[list[str], list[list[str]]]:

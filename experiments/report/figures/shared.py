@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from experiments.report.kept.records import Record
-from lrpt.analysis.plots import DASHES, LineStyle, line_style
+from lrpt.analysis.plots import CHARACTERS_PER_INCH, DASHES, LineStyle, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,8 @@ ANNEALED = ", annealed"
 """Ending of the names of networks that are there with a constant learning rate, too."""
 CONSTANT_RATE, FALLING_RATE = "constant learning rate", "annealed: the rate falls in the end"
 """Titles of panels."""
+OWN_AXES = "The vertical axes differ."
+"""Said of two panels whose networks are of different sizes."""
 
 SMALL = 0.15
 """Height in inches of a line in the font of legends."""
@@ -63,10 +65,16 @@ def axes_of(figure: "Figure", split: Mapping[str, Sequence[str]], title: str, sh
     if len(split) == 1:
         found[0].set_title(title)
         return found
-    figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize="medium")
+    whole_title(figure, title)
     for axes, of_panel in zip(found, split, strict=True):
         axes.set_title(of_panel)
     return found
+
+
+def whole_title(figure: "Figure", title: str) -> None:
+    """Write a title above all panels, which have titles of their own."""
+    wrapped = fill(title, int(CHARACTERS_PER_INCH * figure.get_figwidth()))
+    figure.suptitle(wrapped, x=0.01, horizontalalignment="left", fontsize="medium")
 
 
 def legend_below(figure: "Figure") -> None:

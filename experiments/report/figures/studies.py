@@ -12,7 +12,7 @@ from experiments.lattice.losses_figure import Curves, losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims.rows import EPOCHS, Evidence
 from experiments.report.claims.studies import SWARM
-from experiments.report.figures.shared import legend_below
+from experiments.report.figures.shared import OWN_AXES, legend_below, whole_title
 from experiments.report.kept.lattice_studies import STARTS, norms_of, runs_from, scale_of, starts_in
 from experiments.report.kept.summaries import Summary
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
@@ -103,36 +103,41 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
 
 
 def _efficiency(text: str) -> Callable[[Summary, Path], None]:
-    """Return what draws losses by share of a text, beside the published ones."""
+    """Return what draws losses by share of a text, beside the published ones: their networks are larger, so each panel has its own axis."""
 
     def draw(summary: Summary, path: Path) -> None:
         start = starts_in(summary)[0]
-        with saved_figure(path, 7.2, 4.0) as figure:
-            axes = figure.subplots()
+        with saved_figure(path, 7.2, 4.4) as figure:
+            ours, published = figure.subplots(1, 2)
+            whole_title(figure, f"{text}. Ours: {scale_of(summary, start)}. {OWN_AXES}")
             for number, (name, of_share) in enumerate(_by_model(summary, "loss", start).items()):
-                _draw_shares(axes, name, of_share, FIGURE_5[text].get(name), line_style(number))
-            axes.plot(
-                [], [], "--", color="0.4", marker="o", fillstyle="none", markersize=4, label="open, dashed: published, 10 M parameters"
-            )
-            axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
-            axes.set_title(f"{text}: {scale_of(summary, start)}")
+                _draw_shares(ours, published, name, of_share, FIGURE_5[text].get(name), line_style(number))
+            for axes, title in ((ours, "ours"), (published, "published, 10 M parameters")):
+                axes.set(xlabel="percent of the data", xticks=SHARES)
+                axes.set_title(title)
+            ours.set(ylabel="test loss (nats per character)")
             legend_below(figure)
 
     return draw
 
 
 def _draw_shares(
-    axes: "Axes", name: str, of_share: Mapping[float, Sequence[float]], published: Sequence[float] | None, style: LineStyle
+    ours: "Axes",
+    others: "Axes",
+    name: str,
+    of_share: Mapping[float, Sequence[float]],
+    published: Sequence[float] | None,
+    style: LineStyle,
 ) -> None:
-    """Draw the mean of a model and its seeds, and dashed the published losses."""
+    """Draw the mean of a model and its seeds, and beside them the published losses."""
     shares = sorted(of_share)
     look = {"color": style.color, "marker": style.marker, "markersize": 4}
-    axes.plot(shares, [np.mean(of_share[share]) for share in shares], color=style.color)
+    ours.plot(shares, [np.mean(of_share[share]) for share in shares], color=style.color)
     seeds = [(share, loss) for share in shares for loss in of_share[share]]
-    axes.plot(*zip(*seeds, strict=True), linestyle="none", alpha=0.7, **look)
-    axes.plot([], [], label=name, **look)
+    ours.plot(*zip(*seeds, strict=True), linestyle="none", alpha=0.7, **look)
+    ours.plot([], [], label=name, **look)
     if published is not None:
-        axes.plot(SHARES, published, "--", fillstyle="none", **look)
+        others.plot(SHARES, published, **look)
 
 
 def _gradients(summary: Summary, path: Path) -> None:

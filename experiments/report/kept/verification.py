@@ -1,18 +1,20 @@
 """Kept weights, evaluated again and compared with the metrics that the result prints."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from experiments.report.kept.analyses import ANALYSES, analyse, has_scheduler, largest_difference, without_a_number
 from experiments.report.kept.analyses import TOLERANCE as OF_ANALYSES
-from experiments.report.kept.records import ANALYSIS, Record, load
+from experiments.report.kept.records import ANALYSIS, Record, load, read
 from experiments.report.kept.weights import best_evaluation
 from lrpt.datasets.sources import without_downloads
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import CHECKPOINTS, run_directories
 from lrpt.trained.loading import Loaded
 from lrpt.trained.loading import load as load_network
 
@@ -20,6 +22,9 @@ TOLERANCE = 1e-5
 """Relative difference that another machine may make: sums of float32 are taken in another order there."""
 OF_SCHEDULES = 1e-3
 """The same for networks with a scheduler: a sharp mask turns rounding into another number of updated dimensions, which later steps keep."""
+
+CLOSE = 0.7
+"""similarity from which on a known name is offered for a wrong one"""
 
 OF_A_LINE = {"update", "seconds", "split"}
 """Fields of a line of `metrics.jsonl` that are no metrics."""
@@ -49,26 +54,27 @@ class Change(NamedTuple):
 
 
 def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: Console) -> None:
-    """Evaluate kept weights again. Print a line before each evaluation, before each analysis, and for each result.
+    """Evaluate weights again. Print a line before each evaluation, before each analysis, and for each result.
 
     Args:
       results: where results are kept.
-      names: experiments, or 'experiment/run'; all of them if empty.
+      names: experiments, 'experiment/run', or directories of runs, which need not be kept; all kept results if empty.
       data_dir: where the data sets are; nothing is downloaded.
       console: where the lines are printed.
 
     Raises:
-      UsageError: no result has such a name; a run that is named has no weights; a weight file was changed; metrics disagree.
+      UsageError: no result or directory has such a name; a run that is named has no weights; a weight file was changed; metrics disagree.
     """
-    found = []
-    for record in _named(load(results), names):
-        one = verify_one(results / record.experiment / record.name, record, data_dir, console)
+    found, chosen = [], _chosen(results, names)
+    for name, (path, record) in chosen.items():
+        one = verify_one(name, path, record, data_dir, console)
         said_before = one.verdict == "skipped" and one.detail in {other.detail for other in found}
         console.say(f"{one.name}: {one.verdict}; {'as above' if said_before else one.detail}")
         found.append(one)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in dict.fromkeys(one.verdict for one in found)}
     console.say(f"{len(found)} results: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
-    if without := [one.name for one in found if one.verdict == "no weights" and one.name in names]:
+    alone = {*names, *(name for name, (path, _) in chosen.items() if path.resolve() in {Path(one).resolve() for one in names})}
+    if without := [one.name for one in found if one.verdict == "no weights" and one.name in alone]:
         raise UsageError(f"no weights are kept of {', '.join(without)}: docs/reproduction/models.md lists the runs that have some", code=1)
     failed = [one.name for one in found if one.verdict in ("differs", "changed")]
     if failed:
@@ -77,30 +83,52 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
         )
 
 
-def _named(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
-    known = {name for record in records for name in (record.experiment, _name(record))}
+def _chosen(results: Path, names: Sequence[str]) -> dict[str, tuple[Path, Record]]:
+    """Return the directories and records of the results that are named, by name: 'experiment/run' if kept, and otherwise the path."""
+    kept = {f"{record.experiment}/{record.name}": (results / record.experiment / record.name, record) for record in load(results)}
+    found = {} if names else kept
     for name in names:
-        if name not in known:
-            experiments = ", ".join(sorted({record.experiment for record in records}))
-            raise UsageError(f"no result is called '{name}': choose from {experiments}, or name one run as in experiment/run")
-    return [record for record in records if not names or {record.experiment, _name(record)} & {*names}]
+        own = {known: one for known, one in kept.items() if name in (known, one[1].experiment)} or _in_directory(Path(name), results)
+        if not own:
+            raise UsageError(f"no result is called '{name}', and no run is in a directory of that name: {_advice(name, kept)}")
+        found |= own
+    return found
 
 
-def _name(record: Record) -> str:
-    return f"{record.experiment}/{record.name}"
+def _in_directory(path: Path, results: Path) -> dict[str, tuple[Path, Record]]:
+    """Return the runs in and below a directory that have an evaluation."""
+    found = {}
+    for folder in run_directories(path):
+        record, at = read(folder, growing=True), folder.resolve()
+        if record is not None:
+            name = "/".join(at.parts[-2:]) if at.parent.parent == results.resolve() else str(folder)
+            found[name] = (folder, record)
+    return found
 
 
-def verify_one(path: Path, record: Record, data_dir: Path | None, console: Console) -> Verified:
-    """Evaluate the weights of one kept result. Print a line before each part that takes long."""
-    name = _name(record)
-    if not weights.are_kept(path):
+def _advice(name: str, kept: Collection[str]) -> str:
+    """Return the names that are closest to a wrong one, or those of all experiments."""
+    experiments = sorted({known.partition("/")[0] for known in kept})
+    if close := get_close_matches(name, [*experiments, *kept], cutoff=CLOSE):
+        return f"did you mean {' or '.join(close)}?"
+    return f"choose from {', '.join(experiments)}, or name one run as in experiment/run, or its directory"
+
+
+def verify_one(name: str, path: Path, record: Record, data_dir: Path | None, console: Console) -> Verified:
+    """Evaluate the weights of one result, kept or in a run directory. Print a line before each part that takes long."""
+    if not weights.are_kept(path) and not (path / CHECKPOINTS).is_dir():
         return Verified(name, "no weights", "nothing to evaluate")
     try:
-        weights.check_digest(path)
+        if weights.are_kept(path):
+            weights.check_digest(path)
         trained = load_network(path, data_dir=data_dir)
         update, best = trained.update, best_evaluation(record)
         if best is None or update != best["update"]:
-            return Verified(name, "changed", f"weights are of update {update}, and no best evaluation is: collect the run again")
+            return Verified(
+                name,
+                "changed",
+                f"weights are of update {update}, and the best evaluation is not: collect the run again, or wait for its end",
+            )
         _ = trained.variables
     except UsageError as error:
         return Verified(name, "changed", str(error))

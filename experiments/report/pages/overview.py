@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from experiments.report.claims.judged import Judged, tally
 from experiments.report.claims.rows import QUOTED
 from experiments.report.claims.verdicts import LEVEL, Finding, Status, is_testable
+from experiments.report.claims.weaker import is_of_weaker, surplus
 from experiments.report.pages.paper_page import DOCS, page_path
 from experiments.report.wording.markdown import figure_path, table
 
 INTRODUCTION = f"""\
 # Reproduction
 
-This page compares the claims of four papers with runs of this project. `python -m experiments.report` computes it and the linked pages
-from kept results. Every score of every table row, and every ordering of two models, is one claim with one verdict ([what a verdict
+This page compares the claims of four papers with our runs. `python -m experiments.report` computes it from kept results.
+Every score of a table and every ordering of two models is one claim with one verdict ([what a verdict
 means]({DOCS}/verdicts.md)). A value is *reproduced* if each seed is at least as good as the published value,
 which no paper calls a mean. An ordering is reproduced if the mean advantage over seeds is significant at 5 %, without correction for
 several tests.
@@ -42,8 +43,9 @@ def _in_words(judged: Sequence[Judged]) -> str:
     open_ones = found[Status.NOT_RUN] + found[Status.NOT_HERE]
     return (
         f"Of {found.total()} claims, {open_ones} have no run ({quoted} are quoted from other authors), and {published} were judged at the "
-        f"published size, {_of_one_seed(judged)} of them with one seed. {_tested(judged)} Own recipes count "
-        f"as smaller scale. ± is a standard deviation over seeds for a value, a standard error for a difference."
+        f"published size, {_of_one_seed(judged)} of them with one seed. {_tested(judged)} "
+        f"{_of_weaker_models(judged)} Own recipes count as smaller scale. ± is a standard deviation over seeds for a value, a standard "
+        f"error for a difference."
     )
 
 
@@ -54,6 +56,13 @@ def _tested(judged: Sequence[Judged]) -> str:
     significant = sum(r.verdict.finding in (Finding.FOR, Finding.AGAINST) for r in tested)
     by_chance = f"about {LEVEL * len(tested):.0f} would be by chance alone"
     return f"{significant} of {len(tested)} tested orderings are significant; {by_chance}."
+
+
+def _of_weaker_models(judged: Sequence[Judged]) -> str:
+    """Return how many values of models that an ordering calls weaker are better than published."""
+    values = [(q, paper) for paper in judged for q in paper.quantities if is_of_weaker(q, paper)]
+    better = sum(surplus(q, paper) is not None for q, paper in values)
+    return f"{better} of {len(values)} scores of baselines and other weaker models are better than published."
 
 
 def _of_one_seed(judged: Sequence[Judged]) -> int:
@@ -95,7 +104,7 @@ def _on_equal_terms(crossing: Sequence[str]) -> list[str]:
     if not crossing:
         return []
     networks = f"[Small networks of six cells]({page_path('crossing')})"
-    lead = f"{networks} were compared on three tasks, which none of the papers did. Tests are corrected by Holm's method."
+    lead = f"{networks} were compared on three tasks, beyond the papers. Tests are corrected by Holm's method."
     return ["## Cells and parametrizations on equal terms", lead, "\n".join(f"- {line}" for line in crossing)]
 
 
@@ -148,6 +157,10 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. If
   the paper speaks of training sequences, errors on held-out sequences are neither for nor against it.
+- **Weaker models**: if an ordering calls a model the weaker one, such as a baseline, a value better than published counts for the model and
+  against the ordering. Its verdict stays the same. If the mean is better at the printed decimals, the table says by how much, and which
+  share that is of the smallest published lead of a stronger model. The overview counts these scores. Those at smaller scale are left out,
+  unless only the recipe is ours.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
 - If a network, its data or its training is smaller than published, its values are *not judged*. A run of the published size with a recipe

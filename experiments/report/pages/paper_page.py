@@ -8,6 +8,7 @@ from experiments.report.claims.matching import excess, recorded
 from experiments.report.claims.paper import Study
 from experiments.report.claims.rows import Planned, Row
 from experiments.report.claims.verdicts import Verdict
+from experiments.report.claims.weaker import surplus
 from experiments.report.figures.analyses import analysis_figures
 from experiments.report.figures.learning_curves import tabulated
 from experiments.report.figures.studies import shown
@@ -55,7 +56,10 @@ def _rows(judged: Judged) -> list[str]:
         found = [q for q in judged.quantities if q.row.where == place]
         notes = Notes([(q.smaller or q.row.scale, q.row.note) for q in found])
         rows = [
-            [q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, notes.marked(q.verdict, number)]
+            [
+                *(q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds),
+                "; ".join(filter(None, [notes.marked(q.verdict, number), str(surplus(q, judged) or "")])),
+            ]
             for number, q in enumerate(found)
         ]
         parts += [f"### {place}", table(heads, rows, left=2), notes.below]
@@ -138,7 +142,9 @@ def _study(study: Study, judged: Judged) -> list[str]:
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
     lines = "Thin lines are runs. Thick ones are their medians and bands their ranges, up to the end of the shortest run."
     several = [lines] if any(len(own) > 1 for own in runs.values()) else []
-    return [title, image, *several, *others, f"{capitalized(study.score_name)} by update:", *blocks]
+    crosses = "Published lines are test scores. So crosses are test scores of our runs, at the update of the lowest validation loss."
+    tested = [crosses] if study.tested else []
+    return [title, image, *several, *tested, *others, f"{capitalized(study.score_name)} by update:", *blocks]
 
 
 def _some_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], start: int) -> str:

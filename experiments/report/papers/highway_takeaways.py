@@ -120,7 +120,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     rises = f" Perplexity is lowest at depth {lowest}{_beyond(scores, common, lowest)}." if lowest < max(scores) else ""
     return (
         f"{lead(ends.verdict)} depth {max(scores)} is {verb} than depth 1 at 1.5 million parameters{seeds}: depths {_listed(list(scores))} "
-        f"have test perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())} on the Penn Treebank{means}.{rises}"
+        f"have test perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())}{means}.{rises}"
     )
 
 

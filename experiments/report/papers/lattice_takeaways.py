@@ -123,8 +123,8 @@ def _not_in_the_table() -> str:
     """Return how many orderings of losses and of epochs Table 1 does not have."""
     missing, of = (Counter(one.score for one in orderings) for orderings in (lacking(), claimed()))
     return (
-        f"The text orders losses and epochs. In the paper's own Table 1, "
-        f"{missing['loss']} of {of['loss']} orderings of losses and {missing['epochs']} of {of['epochs']} of epochs do not hold."
+        f"Of the orderings that the text states, {missing['loss']} of {of['loss']} of losses and {missing['epochs']} of {of['epochs']} of "
+        f"epochs do not hold in Table 1."
     )
 
 

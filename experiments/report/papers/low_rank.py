@@ -357,7 +357,7 @@ STUDIES = (
             283_800: 0.930,
             320_400: 0.9344,
         },
-        {f"{name}, published": valid / 100 for name, (valid, _) in PUBLISHED_IMAGES.items()},
+        {f"{name}, published validation": valid / 100 for name, (valid, _) in PUBLISHED_IMAGES.items()},
         ("constant", 0.1),
     ),
     Study(
@@ -369,6 +369,7 @@ STUDIES = (
         tuple(TEXT_NETWORKS.values()),
         (5_000, 10_000, 20_000, 30_000, 40_000, 45_000, 50_000, 100_000, 150_000, 200_000),
         levels={f"published test, {PUBLISHED_TEXTS[preset][0]}": PUBLISHED_TEXTS[preset][1] for preset in ("paper", "lrd-1000-64-tied")},
+        tested=True,
     ),
     Study(
         "highway_mnist",
@@ -378,7 +379,7 @@ STUDIES = (
         "{:.2%}",
         (HIGHWAY_LR, HIGHWAY_LRD),
         (500, 1_000, 2_500, 5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 35_000),
-        levels={"published log, LR-Highway": 1 - 0.0126, "published log, LRD-Highway": 1 - 0.0127},
+        levels={"published log, validation, LR-Highway": 1 - 0.0126, "published log, validation, LRD-Highway": 1 - 0.0127},
     ),
 )
 

@@ -47,7 +47,7 @@ def _on_diagonal(judged: Judged) -> Takeaway:
     lr_gru = judged.quantity("LR-GRU 128/50", "updates until test", setting=FIXED)
     highway = judged.relation("the diagonal does not seem to help on MNIST")
     return Takeaway(
-        f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and "
+        f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU on almost every task, and "
         f"never worse. On {len(found)} tasks (the paper's and two more of copying): {_statuses(found)}. The author could not train an "
         f"LR-GRU with fewer parameters than the full GRU on copying with a fixed lag. Here, {_solved([lr_gru])} LR-GRUs solve it.",
         (

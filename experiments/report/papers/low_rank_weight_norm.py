@@ -78,7 +78,7 @@ def _without_recovery(judged: Judged) -> str:
 def _if_recovering(judged: Judged) -> str:
     """Return how many normalized networks with recovery end above the memoryless predictor, if none of them needed recovery."""
     runs = _recovering_for_nothing(judged)
-    return f"; with recovery, which none needed, {sum(_above(runs, FIXED))} of {len(runs)}" if runs else ""
+    return f"; {sum(_above(runs, FIXED))} of {len(runs)} with recovery, which none needed" if runs else ""
 
 
 def _seeds(relations: Sequence[JudgedRelation]) -> str:

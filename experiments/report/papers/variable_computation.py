@@ -56,6 +56,7 @@ STUDIES = (
         ),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},
+        tested=True,
     ),
     Study(
         "variable_computation_published",
@@ -66,6 +67,7 @@ STUDIES = (
         (*CHAR_NETWORKS.values(), RNN_512),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 8, 12, 14, 16, 18, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760 and RNN-1024": 1.47},
+        tested=True,
     ),
     Study(
         "bit_lm",
@@ -76,6 +78,7 @@ STUDIES = (
         (*BIT_NETWORKS.values(), SMALL_BITS, *RNN_BITS_CURVE, *BUFFERED.values()),
         tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),
         levels={"8 times the published test, VCRNN-1000": 8 * 0.215, "8 times the published test, RNN-100": 8 * 0.287},
+        tested=True,
     ),
     Study(
         "music",
@@ -86,6 +89,7 @@ STUDIES = (
         tuple(TUNES.values()),
         tuple(epoch * music.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={f"published test, {name} (other tunes)": perplexity for name, (perplexity, _) in PUBLISHED_TUNES.items()},
+        tested=True,
     ),
 )
 

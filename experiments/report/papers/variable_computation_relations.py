@@ -216,8 +216,12 @@ RELATIONS = (
     _chars_beat("VCRNN-1024", "RNN-1024", " with more operations (characters)"),
     _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is given the words (characters; table only)"),
     *(
-        _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], BIT_NETWORKS[name], of=" with more operations (bits)")
-        for name in ("RNN-1000", "RNN-500")
+        _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], BIT_NETWORKS[name], of=f" with {operations} (bits{table})")
+        for name, operations, table in (
+            ("RNN-1000", "more operations", ""),
+            ("RNN-500", "more operations", ""),
+            ("RNN-100", "fewer operations", "; table only"),
+        )
     ),
     _same_operations(
         TABLE_3_BITS,
