@@ -16,7 +16,7 @@ from experiments.report.claims.verdicts import Printed
 
 
 class Surplus(NamedTuple):
-    """How much better than published a value of a weaker model is.
+    """The distance by which a value of a weaker model is better than published.
 
     Attributes:
       gain: the mean over seeds, in the unit of the metric.

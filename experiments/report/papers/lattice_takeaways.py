@@ -41,7 +41,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
             (
                 *_scales(judged),
                 *(found for _, found in losses),
-                "The text orders losses and epochs, which we read as orderings on each text and at each size.",
+                "The paper orders losses and epochs in general. We read that as one ordering for each data set and size.",
                 f"Orderings that do not hold in Table 1 are listed in the [remarks](#remarks) and not counted. "
                 f"{sum(map(is_even, lacking()))} of these {len(lacking())} are equal at the printed digits.",
             ),
