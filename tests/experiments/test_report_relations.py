@@ -229,6 +229,18 @@ def test_a_gap_that_one_more_evaluation_may_close_decides_nothing(better, worse,
     assert cut == ("longer training may change which is ahead" if may_change == "better" else "")
 
 
+@pytest.mark.parametrize(("before", "may_change"), [(0.375, False), (0.4375, True)])
+def test_a_gain_as_large_as_the_gap_does_not_close_it(before, may_change, tmp_path):
+    """Both numbers are sums of powers of two, so that the gain equals the gap of 0.125 exactly, or exceeds it."""
+    networks = []
+    for name, curve in (("low_rank", {14_400: before, 14_500: 0.25}), ("low_rank_plus_diagonal", {14_500: 0.125})):
+        flags = f"--preset paper --model.parametrization {name}"
+        kept_run(tmp_path, ADD, flags, 0, curve, "loss", {"loss": curve[14_500]}, name=name)
+        networks.append(Network(name, ADD, flags))
+    (pair,) = Versus(*networks, scale="smaller").pairs(Final("loss", "loss", "{}"), Evidence(load(tmp_path)), strict=True)
+    assert (pair.advantage, pair.may_change) == (-0.125, may_change)
+
+
 class Source:
     """A version of a relation that has these pairs, of runs that have only begun or not."""
 
