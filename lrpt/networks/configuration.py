@@ -189,7 +189,11 @@ class SequenceLoopConfig(LoopConfig):
     ] = "fast"
     materialize: Annotated[
         str,
-        OneOf("multiply structured matrices out before the loop", get_args(Materialize), notes="auto does if it takes less work"),
+        OneOf(
+            "multiply structured matrices out, and merge operators, before the loop",
+            get_args(Materialize),
+            notes="auto does if it takes less work",
+        ),
     ] = "auto"
 
     @property

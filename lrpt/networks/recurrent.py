@@ -18,7 +18,7 @@ from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, 
 from lrpt.networks.protocol import NetworkDefaults, Start, as_state, as_stored, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
-from lrpt.recurrence.materialize import materialized, merged
+from lrpt.recurrence.materialize import can_merge, materialized, merged
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 from lrpt.symbols import Weighted
 
@@ -73,9 +73,10 @@ class RecurrentConfig(NetworkDefaults):
         cell, storage = CELLS[self.cell], ("kind", "rank", "blocks", "density", "tied")
         lacking = [group for role, group in (("recurrent", "matrices"), ("input", "inputs")) if role not in cell.roles]
         of_cell = [f"{group}.{name}" for group in lacking for name in storage] + (["initial.carry_bias"] if not cell.has_carry_bias else [])
+        is_dense = {self.matrices.kind, self.inputs.kind} == {"dense"} and not can_merge(cell.template(self.cell_spec(self.size)))
         return {
             **({"shared_layers": "model.layers is 1"} if self.layers == 1 else {}),
-            **({"loop.materialize": "all matrices are dense"} if {self.matrices.kind, self.inputs.kind} == {"dense"} else {}),
+            **({"loop.materialize": "all matrices are dense"} if is_dense else {}),
             **dict.fromkeys(of_cell, f"model.cell is {self.cell}"),
         }
 

@@ -32,7 +32,7 @@ def with_auto_axes(
       What `run` returns, sharded by rows as the inputs are.
     """
     arguments = params, carry, xs, mask
-    mesh = next(filter(None, map(_explicit_mesh, jax.tree.leaves(arguments))), None)
+    mesh = _mesh_of(arguments)
     if mesh is None:
         return run(*arguments)
     rows = next(filter(None, _axes_of_rows(carry, (xs, mask))), None)
@@ -46,10 +46,28 @@ def with_auto_axes(
         return jax.tree.map(sharding, tree)
 
     leaves, build = distinct(arguments)  # an array that stands in several places stays one array
-    unsharded = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
-    after, ys = jax.eval_shape(lambda leaves: run(*build(leaves)), unsharded)
+    after, ys = jax.eval_shape(lambda leaves: run(*build(leaves)), _unsharded(leaves))
     compiled: Any = auto_axes(lambda leaves: run(*build(leaves)), out_sharding=(shardings(after, 0), shardings(ys, int(time))))
     return compiled(leaves)
+
+
+def replicated(function: Callable[[PyTree], PyTree], params: PyTree) -> PyTree:
+    """Call a function of parameters. If one is sharded over explicit axes, the function sees them as Auto and its results are replicated."""
+    mesh = _mesh_of(params)
+    if mesh is None:
+        return function(params)
+    shardings = jax.tree.map(lambda _: NamedSharding(mesh, PartitionSpec()), jax.eval_shape(function, _unsharded(params)))
+    compiled: Any = auto_axes(function, out_sharding=shardings)
+    return compiled(params)
+
+
+def _unsharded(tree: PyTree) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), tree)
+
+
+def _mesh_of(tree: PyTree) -> Any:
+    """Return the first mesh over whose explicit axes an array of a tree is sharded, None if there is none."""
+    return next(filter(None, map(_explicit_mesh, jax.tree.leaves(tree))), None)
 
 
 def _explicit_mesh(leaf: Any) -> Any:

@@ -6,6 +6,7 @@ import jax
 from jaxtyping import PyTree
 
 from lrpt.matrices import Dense, is_operator
+from lrpt.recurrence.explicit import replicated
 from lrpt.recurrence.interception import is_of_its_apply
 from lrpt.recurrence.loops import is_known
 
@@ -32,7 +33,7 @@ def materialized(params: PyTree, choice: str, rows: Any) -> PyTree:
         return params
 
     def full(matrix: Any) -> Any:
-        return Dense(matrix.to_dense()) if _has_products(matrix) and (choice == "always" or _pays(matrix, rows)) else matrix
+        return Dense(replicated(_to_dense, matrix)) if _has_products(matrix) and (choice == "always" or _pays(matrix, rows)) else matrix
 
     return jax.tree.map(full, params, is_leaf=_has_dense)
 
@@ -47,7 +48,20 @@ def merged(params: PyTree, choice: str, steps: Any) -> PyTree:
     """
     if choice == "never" or (choice == "auto" and not (is_known(steps) and steps > 1)):
         return params
-    return jax.tree.map(lambda node: node.merged() if _can_merge(node) else node, params, is_leaf=_can_merge)
+    return jax.tree.map(lambda node: replicated(_merge, node) if _can_merge(node) else node, params, is_leaf=_can_merge)
+
+
+def can_merge(params: PyTree) -> bool:
+    """Return whether a cell's parameters, or their template, have a method `merged`."""
+    return any(map(_can_merge, jax.tree.leaves(params, is_leaf=_can_merge)))
+
+
+def _to_dense(matrix: Any) -> Any:
+    return matrix.to_dense()
+
+
+def _merge(node: Any) -> Any:
+    return node.merged()
 
 
 def _can_merge(node: Any) -> bool:

@@ -93,6 +93,7 @@ def test_settings_that_need_another_one():
     assert "dropout.gate_masks" not in unused_settings(ModelConfig(state_dropout=0.1))
     assert "loop.materialize" in unused_settings(ModelConfig(parametrization="dense"))
     assert "loop.materialize" not in unused_settings(ModelConfig(parametrization="dense", input_parametrization="low_rank"))
+    assert "loop.materialize" not in unused_settings(ModelConfig("unitary_without_fourier", parametrization="dense"))
     kernel = unused_settings(ModelConfig(parametrization="low_rank", input_parametrization="low_rank", recurrence="kernel"))
     assert {"loop.chunk", "loop.store", "loop.pack", "loop.unroll", "loop.materialize"} <= kernel.keys()
     assert {"loop.chunk", "loop.store"} <= unused_settings(ModelConfig(recurrence="plain")).keys()

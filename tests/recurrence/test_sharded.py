@@ -155,6 +155,22 @@ def test_a_network_on_explicit_axes(inputs):
         assert_close(update(variables, jax.device_put(xs, jax.NamedSharding(mesh, P("data")))), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("choices", [{"cell": "unitary_without_fourier"}, {"rank": 5, "materialize": "always"}], ids=["merged", "dense"])
+def test_sharded_parameters_get_another_form_before_the_loop(choices):
+    mesh = mesh_of(AxisType.Explicit)
+    model, xs = ModelConfig(size=6, **choices).build(3, 2, "all"), jax.random.normal(jax.random.key(0), (4, 5, 3))
+    variables = model.init(jax.random.key(1), xs)
+    update = jax.jit(jax.grad(lambda variables: jnp.sum(model.apply(variables, xs) ** 2)))
+
+    def split(array):
+        by_column = array.ndim and array.shape[-1] % DEVICES == 0
+        return jax.device_put(array, jax.NamedSharding(mesh, P(*[None] * (array.ndim - 1), "data") if by_column else P()))
+
+    expected = update(variables)
+    with jax.set_mesh(mesh):
+        assert_close(update(jax.tree.map(split, variables)), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "layer", [RNN, lambda cell: RNN(cell, reverse=True, keep_order=True), lambda cell: Bidirectional(RNN(cell), RNN(cell))]
 )
