@@ -120,7 +120,7 @@ def units_of(codes: int, symbols: int) -> int:
     A unit is a word, or a character of several bits. An input is the code s + V c, where s is one of V symbols. c is 0 if s completes no
     unit, and 1 + u if it completes unit u. So there are V (1 + U) codes for U units.
     """
-    return codes // symbols - 1 if codes % symbols == 0 else 0
+    return max(codes // symbols - 1, 0) if symbols > 0 and codes % symbols == 0 else 0
 
 
 def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int[Array, "*b"], Bool[Array, "*b"]]:

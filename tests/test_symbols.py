@@ -204,7 +204,7 @@ def test_a_term_of_a_users_own_class_gets_vectors_for_symbols():
     np.testing.assert_array_equal(both.apply(jnp.asarray([2, 0])), 3 * np.eye(3)[[2, 0]])
 
 
-@pytest.mark.parametrize(("codes", "units"), [(27, 0), (26, 0), (28, 0), (54, 1), (27 * 4, 3), (27 * 4 + 1, 0)])
+@pytest.mark.parametrize(("codes", "units"), [(27, 0), (26, 0), (28, 0), (54, 1), (27 * 4, 3), (27 * 4 + 1, 0), (0, 0)])
 def test_numbers_of_codes_say_how_many_units_there_are(codes, units):
     assert units_of(codes, 27) == units
 

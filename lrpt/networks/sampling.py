@@ -84,7 +84,10 @@ def _from_last(prompt: Int[Array, " p"], end: int) -> Bool[Array, " p"]:
 
 def reads_units(model: Any) -> bool:
     """Return whether the inputs of a network are not only symbols, but also say which word or character each symbol completes."""
-    return isinstance(model, ConditionalNetwork) or units_of(getattr(model, "input_size", 0), getattr(model, "output_size", 1)) > 0
+    if isinstance(model, ConditionalNetwork):
+        return True
+    sizes: list[Any] = [getattr(model, name, None) for name in ("input_size", "output_size")]  # a network of a user may lack them
+    return all(map(is_integer, sizes)) and units_of(*sizes) > 0
 
 
 def check_writes(model: Any) -> None:

@@ -68,6 +68,8 @@ def test_tasks_that_say_nothing_of_units_are_refused():
             UsageError, match=r"reads which word or character a symbol completes, and this task has \d+ inputs for 27 symbols"
         ):
             CONFIG.parameter_shapes(*sizes)
+    with pytest.raises(UsageError, match="this task has 5 inputs for 0 symbols"):
+        CONFIG.parameter_shapes(5, 0)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +96,11 @@ def test_inputs_that_are_no_codes_are_one_line(trained, code):
 
 def test_one_prediction_for_a_whole_sequence_is_refused():
     with pytest.raises(UsageError, match="a conditional network reads which word"):
-        CONFIG.build(CodedSize(SYMBOLS, UNITS), SYMBOLS, "last")
+        CONFIG.build(SYMBOLS * (1 + UNITS), SYMBOLS, "last")
 
 
 def test_matrices_of_inputs_are_dense_whatever_those_of_states_are():
-    cell = ConditionalConfig(8, 6, parametrization="low_rank", rank=2).parameter_shapes(CodedSize(SYMBOLS, UNITS), SYMBOLS)["cell"]
+    cell = ConditionalConfig(8, 6, parametrization="low_rank", rank=2).parameter_shapes(SYMBOLS * (1 + UNITS), SYMBOLS)["cell"]
     assert {name: arrays["kernel"].shape for name, arrays in cell["input"].items()} == {
         "slow": (UNITS, 6),
         "fast": (SYMBOLS, 8),

@@ -1,5 +1,6 @@
 """Arguments of `sample` that are none: each has a line that says what to give."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import pytest
@@ -35,3 +36,17 @@ def test_both_kinds_of_keys_are_keys(variables):
     drawn = [sample(MODEL, variables, PROMPT, 3, key) for key in (KEY, jax.random.PRNGKey(0))]
     assert jnp.array_equal(*drawn)
     assert jax.jit(lambda key: sample(MODEL, variables, PROMPT, 3, key))(KEY).shape == (3,)
+
+
+class WithoutOutputSize(nn.Module):
+    """A network of a user: symbol k follows symbol k - 1."""
+
+    input_size: int
+
+    def advance(self, inputs, mask=None, start=None):
+        return jax.nn.one_hot((inputs + 1) % self.input_size, self.input_size), jnp.zeros((inputs.shape[0], 1))
+
+
+def test_a_network_that_does_not_say_its_output_size_reads_symbols():
+    drawn = sample(WithoutOutputSize(5), {}, PROMPT, 3, KEY, temperature=0.0)
+    assert drawn.tolist() == [3, 4, 0]

@@ -43,7 +43,6 @@ from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
 from lrpt.runs.named_arrays import from_named, to_named
-from lrpt.symbols import CodedSize
 
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
@@ -319,7 +318,7 @@ def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
     rule = deferred.chunk_length
     monkeypatch.setattr(deferred, "chunk_length", lambda *arguments: seen.append(arguments) or rule(*arguments))
     configs = ModelConfig(size=4, rank=2), VariableConfig("vcrnn", size=4, rank=2, embedding=4), ConditionalConfig(4)
-    for config, symbols in zip(configs, (5, 5, CodedSize(5, 1)), strict=True):
+    for config, symbols in zip(configs, (5, 5, 5 * (1 + 1)), strict=True):
         for sharers in (1, 2):
             inputs = jax.ShapeDtypeStruct((2, 9), jnp.int32)
             jax.eval_shape(config.build(symbols, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
