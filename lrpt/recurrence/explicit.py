@@ -52,7 +52,7 @@ def with_auto_axes(
 
 
 def replicated(function: Callable[[PyTree], PyTree], params: PyTree) -> PyTree:
-    """Call a function of parameters. If one is sharded over explicit axes, the function sees them as Auto and its results are replicated."""
+    """Call a function. If a parameter is sharded over explicit axes, the function sees them as Auto, and its results are replicated."""
     mesh = _mesh_of(params)
     if mesh is None:
         return function(params)
