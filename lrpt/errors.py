@@ -41,11 +41,15 @@ class UnknownName(UsageError):
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table. Of many choices, it names the closest."""
+    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table.
+
+    Of many choices, the message names the closest, in capitals or not.
+    """
     if not isinstance(value, str) or value not in choices:
         kind, listed = UnknownName if isinstance(choices, Mapping) else UsageError, ", ".join(choices)
         if len(listed) > LISTED:
-            closest = difflib.get_close_matches(str(value), choices, CLOSEST, cutoff=0)
+            names = {choice.casefold(): choice for choice in choices}  # users write names of cells as papers do: GRU
+            closest = [names[name] for name in difflib.get_close_matches(str(value).casefold(), names, CLOSEST, cutoff=0)]
             listed = f"{', '.join(closest)} (the closest of {len(choices)})"
         raise kind(f"{flag} is '{value}': choose from {listed}")
 

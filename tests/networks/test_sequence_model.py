@@ -171,6 +171,7 @@ def test_carry_bias_saturates_the_gate():
     ("changes", "message"),
     [
         ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, .*\(the closest of \d+\)"),
+        ({"cell": "GRU"}, r"model\.cell is 'GRU': choose from gru, "),
         ({"recurrence": "fastest"}, r"model\.loop\.kind is 'fastest': choose from .*plain"),
         ({"size": 0}, r"model\.size is 0: expected 1 or more"),
         ({"size": -3}, r"model\.size is -3"),
