@@ -82,9 +82,14 @@ def compress(
       density: share of the entries, for sparse matrices.
 
     Raises:
-      UsageError: rank, error or parametrization do not fit the network, its parameters are not finite or of another network, or moments
-        are not those of its matrices, not finite, not symmetric, or zero.
+      UsageError: the network is none of class `Recurrent`; rank, error or parametrization do not fit it; its parameters are not finite or
+        of another network; or moments are not those of its matrices, not finite, not symmetric, or zero.
     """
+    if not isinstance(network, Recurrent):
+        raise UsageError(
+            f"the network is a {type(network).__name__}: give a Recurrent, such as lrpt.load(DIRECTORY).recurrent, or for a layer of Flax "
+            f"Recurrent(ModelConfig(cell, size, parametrization='dense', trainable_initial_state=False), input_size)"
+        )
     if "cell" not in params:
         raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     check_size(parametrization, rank, error, tied)

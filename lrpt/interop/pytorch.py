@@ -246,8 +246,13 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
       layers: parameters of its step by PyTorch's suffix, as `bound` and `bound_layers` return them.
 
     Raises:
-      UsageError: PyTorch has no such cell.
+      UsageError: PyTorch has no such cell, or `cell` is no name.
     """
+    if not isinstance(cell, str):
+        raise UsageError(
+            f"cell is a {type(cell).__name__}: give the name of a cell and the parameters of its layers, as in "
+            f"write(*bound({{'l0': (params, network)}}))"
+        )
     if cell not in ORDER:
         advice = "the module in network.py, or " if _suits_module(cell, layers) else ""
         raise UsageError(

@@ -30,6 +30,7 @@ from lrpt.compression.moments import second_moments
 from lrpt.compression.nearest import _Problem, fit, rank_for, relative_error
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
+from lrpt.interop.linen import RNN, Cell
 from lrpt.interop.pytorch import read
 from lrpt.networks.recurrent import Recurrent, cell_params
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
@@ -707,3 +708,10 @@ def test_parameters_of_a_whole_network_are_one_line():
     network = Recurrent(ModelConfig(size=4, rank=2), 3)
     with pytest.raises(UsageError, match=r"params have the parts readout, recurrent, and none is 'cell': give params\['recurrent'\]"):
         compress({"readout": {}, "recurrent": {}}, network, rank=1)
+
+
+def test_a_layer_of_flax_is_no_network_to_compress():
+    rnn = RNN(Cell("gru", 4))
+    params = rnn.init(jax.random.key(0), jnp.zeros((1, 1, 3)))["params"]
+    with pytest.raises(UsageError, match=r"the network is a RNN: give a Recurrent, .* for a layer of Flax Recurrent\(ModelConfig\("):
+        compress(params, rnn, rank=1)

@@ -217,6 +217,13 @@ def test_trained_networks_as_state_dicts(name, torch):
         np.testing.assert_allclose(theirs(torch.tensor(xs), state)[0].numpy(), jnp.swapaxes(expected, 0, 1), atol=2e-6)
 
 
+def test_parameters_in_the_place_of_a_cell_are_one_line():
+    network = Recurrent(ModelConfig("gru_cudnn", SIZE, rank=2), WIDTH)
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
+    with pytest.raises(UsageError, match=r"cell is a dict: give the name of a cell .*write\(\*bound\(\{'l0': \(params, network\)\}\)\)"):
+        write(params, network)
+
+
 def test_cells_that_pytorch_has_not():
     network = Recurrent(ModelConfig("gru", SIZE, rank=2), WIDTH)
     params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
