@@ -78,6 +78,23 @@ def test_networks_are_analysed(monkeypatch):
     assert found["gates"].update.shape == (10, 2, 16)
 
 
+def test_runs_are_compared_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    accuracies = {"GRU 51": [0.8, 0.81, 0.8], "GRU 128": [0.9, 0.91, 0.92], "LRD-GRU 128/8": [0.8, 0.82, 0.79]}
+    results = [
+        {"model": model, "seed": seed, "metrics": {"test": {"accuracy": accuracy}}}
+        for model, own in accuracies.items()
+        for seed, accuracy in enumerate(own)
+    ]
+    (tmp_path / "runs/permuted_mnist").mkdir(parents=True)
+    (tmp_path / "runs/permuted_mnist/summary.json").write_text(json.dumps({"results": results}))
+    found = run_blocks(ROOT / "docs" / "experiments.md")
+    assert found["holm"](found["p_values"]) == [False, True]
+    assert [len(curve.updates) > 10 for curve in found["curves"]] == [True] * 3
+    assert (tmp_path / "runs/both.png").stat().st_size > 10_000
+
+
 def test_variable_computation_is_built():
     assert run_blocks(ROOT / "docs" / "variable_computation.md")["logits"].shape == (20, 50, 50)
 
