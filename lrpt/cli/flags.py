@@ -19,7 +19,7 @@ import tyro
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.imports import ABOUT, without_imports
 from lrpt.cli.limits import check_runs, check_sizes
-from lrpt.cli.tyro_errors import one_line
+from lrpt.cli.tyro_errors import one_line, with_short_flags
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
 from lrpt.errors import UnknownName, UsageError, check_at_least
@@ -120,7 +120,11 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
     command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
     rate_given = any(_flag_in(word) == "--optim.learning-rate" for word in rest)
-    return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given))
+    try:
+        return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given))
+    except UsageError as error:
+        error.args = (with_short_flags(str(error), [_flag(name) for name in _short_names(config)]),)
+        raise
 
 
 def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:

@@ -1,7 +1,9 @@
 """Error messages of tyro, parsed from its output: tyro prints them in frames and exits, and has no public interface to them."""
 
+import difflib
 import itertools
 import re
+from collections.abc import Sequence
 
 NOT_A_NUMBER = (
     (re.compile(r"^Error parsing (--\S+): invalid literal for int\(\) with base 10: '(.*)'$"), "an integer"),
@@ -10,6 +12,12 @@ NOT_A_NUMBER = (
     (re.compile(r"^Error parsing (--\S+): no type matching \{None\}\|FLOAT could be instantiated from \['(.*)'\]$"), "a number or None"),
 )
 """What tyro says of a value that is no number, and what was expected."""
+
+UNKNOWN = re.compile(r"^(Unrecognized options: (--[\w.-]+).*?)(?:; perhaps you meant (--\S+))?(; see .*)$")
+"""A message about an unknown flag, with the flag that tyro proposes, if any, and the command that shows help."""
+
+CLOSE = 0.75
+"""least similarity of a name to a misspelled one, by `difflib`"""
 
 
 def one_line(text: str) -> str:
@@ -25,3 +33,20 @@ def one_line(text: str) -> str:
         message = pattern.sub(rf"\1 is '\2': expected {expected}", message)
     proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
     return f"{message}; perhaps you meant {proposal[1]}" if proposal else message
+
+
+def with_short_flags(message: str, flags: Sequence[str]) -> str:
+    """Return a message about an unknown flag with the closest of tyro's proposal and `flags`, of which tyro knows nothing.
+
+    Names are compared without their groups, so that --rank is close to --model.rank. Other messages are returned unchanged.
+    """
+    if not (found := UNKNOWN.match(message)):
+        return message
+    start, unknown, proposal, end = found.groups()
+    names = {_last(flag): flag for flag in [*([proposal] if proposal else []), *flags]}
+    closest = difflib.get_close_matches(_last(unknown), names, 1, CLOSE)
+    return f"{start}; perhaps you meant {names[closest[0]]}{end}" if closest else message
+
+
+def _last(flag: str) -> str:
+    return flag.rpartition(".")[2].lstrip("-").replace("_", "-")

@@ -103,6 +103,10 @@ def test_all_seeds_of_a_command_are_distinguished_by_jax():
     [
         ("--train.batch-size 0", "train.batch_size is 0: expected 1 or more; see python -m experiments.copy_memory --help"),
         ("--model.sise 3", "Unrecognized options: --model.sise, 3; perhaps you meant --model.size; see "),
+        ("--model.rnk 3", "Unrecognized options: --model.rnk, 3; perhaps you meant --model.rank; see "),
+        ("--model.parametrisation=dense", "Unrecognized options: --model.parametrisation=dense; perhaps you meant --model.parametrization"),
+        ("--rank 3", "Unrecognized options: --rank, 3; perhaps you meant --model.rank; see "),
+        ("--model.foo 3", "Unrecognized options: --model.foo, 3; see "),
         ("--model.rank 2.5", "--model.matrices.rank is '2.5': expected an integer;"),
         ("--optim.decay much", "--optim.decay is 'much': expected a number;"),
         ("--model.chunk 2.5", "--model.loop.chunk is '2.5': expected an integer or None;"),
