@@ -67,7 +67,8 @@ def _unsharded(tree: PyTree) -> Any:
 
 def _mesh_of(tree: PyTree) -> Any:
     """Return the first mesh over whose explicit axes an array of a tree is sharded, None if there is none."""
-    return next(filter(None, map(_explicit_mesh, jax.tree.leaves(tree))), None)
+    arrays = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]  # a matrix of a user may be no pytree
+    return next(filter(None, map(_explicit_mesh, arrays)), None)
 
 
 def _explicit_mesh(leaf: Any) -> Any:
