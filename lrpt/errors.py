@@ -41,17 +41,20 @@ class UnknownName(UsageError):
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table.
-
-    Of many choices, the message names the closest, in capitals or not.
-    """
+    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table. The message is that of `listed`."""
     if not isinstance(value, str) or value not in choices:
-        kind, listed = UnknownName if isinstance(choices, Mapping) else UsageError, ", ".join(choices)
-        if len(listed) > LISTED:
-            names = {choice.casefold(): choice for choice in choices}  # users write names of cells as papers do: GRU
-            closest = [names[name] for name in difflib.get_close_matches(str(value).casefold(), names, CLOSEST, cutoff=0)]
-            listed = f"{', '.join(closest)} (the closest of {len(choices)})"
-        raise kind(f"{flag} is '{value}': choose from {listed}")
+        kind = UnknownName if isinstance(choices, Mapping) else UsageError
+        raise kind(f"{flag} is '{value}': choose from {listed(value, choices)}")
+
+
+def listed(value: Any, choices: Collection[str]) -> str:
+    """Return the names that may be chosen, or of many the closest to a value, in capitals or not."""
+    joined = ", ".join(choices)
+    if len(joined) <= LISTED:
+        return joined
+    names = {choice.casefold(): choice for choice in choices}  # users write names of cells as papers do: GRU
+    closest = [names[name] for name in difflib.get_close_matches(str(value).casefold(), names, CLOSEST, cutoff=0)]
+    return f"{', '.join(closest)} (the closest of {len(choices)})"
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:

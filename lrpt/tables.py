@@ -2,11 +2,19 @@
 
 from collections import UserDict
 from collections.abc import Mapping
-from typing import Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 import jax
 
+from lrpt.errors import UnknownName, listed
+
 T = TypeVar("T")
+
+
+class UnknownEntry(UnknownName, KeyError):
+    """A name that was looked up in a table and is not in it."""
+
+    __str__ = UnknownName.__str__  # that of a KeyError quotes the message
 
 
 class Table(UserDict[str, T]):
@@ -17,6 +25,10 @@ class Table(UserDict[str, T]):
 
     It is a `UserDict`, not a `dict`, because `update`, `pop` and the other methods of a `dict` would not call the two methods below.
     """
+
+    def __missing__(self, name: str) -> NoReturn:
+        """Raise an UnknownEntry that lists the names, or the closest ones."""
+        raise UnknownEntry(f"the name is {name!r}: choose from {listed(name, self.data)}")
 
     def __setitem__(self, name: str, entry: T) -> None:
         if name in self.data and self.data[name] is not entry:

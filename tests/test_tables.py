@@ -7,6 +7,7 @@ import pytest
 
 from lrpt.cells import CELLS, Cell
 from lrpt.cells.highway import ACTIVATIONS
+from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS
 from lrpt.parametrizations.initialization import INITIALIZATIONS
@@ -46,6 +47,16 @@ def test_caches_are_cleared_only_for_another_entry_of_a_known_name(entry, cleare
     table = Table({"known": "same"})
     table["unknown" if entry == "new" else "known"] = entry
     assert len(calls) == cleared
+
+
+def test_a_name_that_is_not_in_a_table_is_one_line_and_still_a_key_error():
+    with pytest.raises(KeyError) as caught:
+        CELLS["GRUU"]
+    assert isinstance(caught.value, UsageError)
+    assert str(caught.value).startswith("the name is 'GRUU': choose from gru, ")
+    assert CELLS.get("GRUU") is None
+    assert "GRUU" not in CELLS
+    assert CELLS.pop("GRUU", 1) == 1
 
 
 WAYS = {
