@@ -38,6 +38,7 @@ def test_a_number_that_is_no_longer_finite_makes_analyses_differ(kept, computed,
     ("printed", "computed", "relative", "says"),
     [
         ({"loss": 2.0, "update": 3, "seconds": 1.0, "split": "valid"}, {"loss": 1.0}, 0.5, "valid loss: 2.0 printed, 1.0 computed"),
+        ({"loss": 0.00025}, {"loss": 0.00050}, 0.25, "valid loss: 0.00025 printed, 0.0005 computed"),
         ({"loss": 2.0}, {"accuracy": 1.0}, INFINITY, "valid loss: 2.0 printed, not computed"),
         ({"loss": None}, {"loss": 1.0}, INFINITY, "valid loss: not finite printed, 1.0 computed"),
         ({"loss": None}, {"loss": INFINITY}, 0.0, "valid loss: not finite printed, inf computed"),

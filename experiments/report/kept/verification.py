@@ -20,6 +20,8 @@ from lrpt.trained.loading import load as load_network
 
 TOLERANCE = 1e-5
 """Relative difference that another machine may make: sums of float32 are taken in another order there."""
+SMALLEST = 1e-3
+"""Value to which the difference of smaller ones is relative: a cross-entropy near 0 is the rounded logarithm of a number near 1."""
 OF_SCHEDULES = 1e-3
 """The same for networks with a scheduler: a sharp mask turns rounding into another number of updated dimensions, which later steps keep."""
 
@@ -179,10 +181,13 @@ def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str,
 
 
 def _relative(old: float | None, new: float | None) -> float:
-    """Compare two values. None is a printed value that is not finite, or a metric that was not computed."""
+    """Compare two values. None is a printed value that is not finite, or a metric that was not computed.
+
+    The difference is relative to the larger value, or to `SMALLEST` if both are below it.
+    """
     if new is None:
         return math.inf
     old = math.nan if old is None else old
     if not (math.isfinite(old) and math.isfinite(new)):
         return without_a_number(old, new)
-    return 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))
+    return 0.0 if old == new else abs(new - old) / max(abs(old), abs(new), SMALLEST)
