@@ -19,7 +19,7 @@ import tyro
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.imports import ABOUT, without_imports
 from lrpt.cli.limits import check_runs, check_sizes
-from lrpt.cli.tyro_errors import one_line, with_short_flags
+from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
 from lrpt.errors import UnknownName, UsageError, check_at_least
@@ -120,11 +120,8 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
     command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
     rate_given = any(_flag_in(word) == "--optim.learning-rate" for word in rest)
-    try:
-        return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given))
-    except UsageError as error:
-        error.args = (with_short_flags(str(error), [_flag(name) for name in _short_names(config)]),)
-        raise
+    short_flags = [_flag(name) for name in _short_names(config)]
+    return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given), short_flags=short_flags)
 
 
 def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:
@@ -261,7 +258,15 @@ def command_line(arguments: Sequence[str] | None) -> list[str]:
     return list(sys.argv[1:] if arguments is None else arguments)
 
 
-def parse_dataclass(kind: Any, arguments: Sequence[str] | None, program: str, description: str, default: Any, words: str = "") -> Any:
+def parse_dataclass(
+    kind: Any,
+    arguments: Sequence[str] | None,
+    program: str,
+    description: str,
+    default: Any,
+    words: str = "",
+    short_flags: Sequence[str] = (),
+) -> Any:
     """Parse arguments into a dataclass with `tyro.cli`, after the modules of `--import` are imported.
 
     Args:
@@ -271,6 +276,7 @@ def parse_dataclass(kind: Any, arguments: Sequence[str] | None, program: str, de
       description: what help says of the command.
       default: the dataclass with its defaults.
       words: what the usage line shows between the program and the flags: the words that the caller reads itself.
+      short_flags: flags that the caller reads itself, which may be proposed for a misspelled one.
 
     Raises:
       UsageError: the arguments do not fit; one line.
@@ -278,7 +284,7 @@ def parse_dataclass(kind: Any, arguments: Sequence[str] | None, program: str, de
     others = without_imports(command_line(arguments))
     _check_lists(kind, others)
     shown = f"{program} {words}".rstrip()
-    with _one_line_errors(program):
+    with _one_line_errors(program, short_flags):
         return tyro.cli(kind, args=others, prog=shown, description=_wrapped(f"{description}\n\n{ABOUT}"), default=default)
 
 
@@ -310,7 +316,7 @@ def _wrapped(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _one_line_errors(program: str) -> Iterator[None]:
+def _one_line_errors(program: str, short_flags: Sequence[str] = ()) -> Iterator[None]:
     """Convert the error that tyro prints before it exits into a UsageError, an UnknownName if it was raised for one."""
     captured = io.StringIO()
     try:
@@ -320,7 +326,7 @@ def _one_line_errors(program: str) -> Iterator[None]:
         if leaving.code in (0, None):
             raise
         kind = UnknownName if any(isinstance(error, UnknownName) for error in _contexts(leaving)) else UsageError
-        raise kind(f"{one_line(captured.getvalue())}; see {program} --help") from None
+        raise kind(f"{one_line(captured.getvalue(), short_flags)}; see {program} --help") from None
 
 
 def _contexts(error: BaseException | None) -> Iterator[BaseException]:

@@ -13,15 +13,17 @@ NOT_A_NUMBER = (
 )
 """What tyro says of a value that is no number, and what was expected."""
 
-UNKNOWN = re.compile(r"^(Unrecognized options: (--[\w.-]+).*?)(?:; perhaps you meant (--\S+))?(; see .*)$")
-"""A message about an unknown flag, with the flag that tyro proposes, if any, and the command that shows help."""
+UNKNOWN = re.compile(r"^Unrecognized options: (--[\w.-]+)")
+"""What tyro says of an unknown flag."""
 
 CLOSE = 0.75
 """least similarity of a name to a misspelled one, by `difflib`"""
 
 
-def one_line(text: str) -> str:
-    """Return the message inside a frame of tyro as one line, with the flag that tyro proposes for a misspelled one.
+def one_line(text: str, short_flags: Sequence[str] = ()) -> str:
+    """Return the message inside a frame of tyro as one line, with a flag that is close to a misspelled one.
+
+    That is the flag that tyro proposes, or one of `short_flags`, of which tyro knows nothing, if its name is closer.
 
     If standard output is not UTF-8, frames consist of other characters or of none. The first line of a frame is a title.
     """
@@ -31,21 +33,17 @@ def one_line(text: str) -> str:
     message = re.sub(r"^Error parsing [\w.]+: ", "", message)  # tyro puts this before messages of `UsageError`, which name the flag
     for pattern, expected in NOT_A_NUMBER:
         message = pattern.sub(rf"\1 is '\2': expected {expected}", message)
-    proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
-    return f"{message}; perhaps you meant {proposal[1]}" if proposal else message
+    found = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
+    proposal = _closest(message, found[1] if found else "", short_flags)
+    return f"{message}; perhaps you meant {proposal}" if proposal else message
 
 
-def with_short_flags(message: str, flags: Sequence[str]) -> str:
-    """Return a message about an unknown flag with the closest of tyro's proposal and `flags`, of which tyro knows nothing.
-
-    Names are compared without their groups, so that --rank is close to --model.rank. Other messages are returned unchanged.
-    """
-    if not (found := UNKNOWN.match(message)):
-        return message
-    start, unknown, proposal, end = found.groups()
-    names = {_last(flag): flag for flag in [*([proposal] if proposal else []), *flags]}
-    closest = difflib.get_close_matches(_last(unknown), names, 1, CLOSE)
-    return f"{start}; perhaps you meant {names[closest[0]]}{end}" if closest else message
+def _closest(message: str, proposal: str, short_flags: Sequence[str]) -> str:
+    """Return tyro's proposal for an unknown flag or a closer flag. Names are compared without groups: --rank is close to --model.rank."""
+    unknown = UNKNOWN.match(message)
+    names = {_last(flag): flag for flag in filter(None, (proposal, *short_flags))}
+    close = difflib.get_close_matches(_last(unknown[1]), names, 1, CLOSE) if unknown else []
+    return names[close[0]] if close else proposal
 
 
 def _last(flag: str) -> str:
