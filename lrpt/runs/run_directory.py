@@ -151,7 +151,7 @@ class RunDirectory:
           usual: defaults by flat name, for settings that did not exist when the run was recorded.
 
         Raises:
-          UsageError: the directory holds another run (the first difference is named), a network that was saved without one, or files that
+          UsageError: the directory holds another run (the differences are named), a network that was saved without one, or files that
             are damaged or do not belong together.
         """
         before = self._read_json(CONFIG)
@@ -185,13 +185,15 @@ class RunDirectory:
     def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
         old = {name: usual[name] for name in new.keys() & usual.keys()} | old
-        may_change = _may_change(new)
-        for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
-            if old.get(name) != new.get(name) and name not in may_change:
-                raise UsageError(
-                    f"{self.path} holds a run with {name.rstrip('.')} = {old.get(name)}, not {new.get(name)}: "
-                    f"repeat its flags to resume it, or name another --workdir, such as {self._named_for(name, new.get(name))}"
-                )
+        others = (old.keys() | new.keys()) - _may_change(new)
+        changed = sorted((name for name in others if old.get(name) != new.get(name)), key=lambda name: (not name.endswith("."), name))
+        if not changed:
+            return
+        plainest = changed[0]
+        raise UsageError(
+            f"{self.path} holds a run with {plainest.rstrip('.')} = {old.get(plainest)}, not {new.get(plainest)}{_further(changed[1:])}: "
+            f"repeat its flags to resume it, or name another --workdir, such as {self._named_for(plainest, new.get(plainest))}"
+        )
 
     def _named_for(self, setting: str, value: Any) -> Path:
         """Return a path beside this directory that says which setting differs."""
@@ -371,6 +373,14 @@ def _contradiction(config: Mapping[str, Any], result: Mapping[str, Any]) -> str:
             found = f"is {now[name]}" if name in now else "is missing"
             return f"{name} {found:.60}, and {RESULT} has {then[name]!s:.60}"
     return ""
+
+
+def _further(names: Sequence[str]) -> str:
+    """Return an addition to the line of an error that names settings; '' if there are none."""
+    if not names:
+        return ""
+    listed = ", ".join(name.rstrip(".") for name in names[:3])
+    return f" (and {len(names)} more: {listed}{', ...' if len(names) > 3 else ''})"
 
 
 def _may_change(settings: Mapping[str, Any]) -> set[str]:

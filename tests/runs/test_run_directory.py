@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -160,9 +161,17 @@ def test_a_result_of_another_configuration_is_refused(run, tmp_path):
         RunDirectory(tmp_path / "run").check(identity(one))
 
 
-def test_of_several_differences_the_plainest_is_named(run):
-    with pytest.raises(UsageError, match="holds a run with seed = 0, not 1"):
+def test_of_several_differences_the_plainest_is_named_first(run):
+    more = re.escape(" (and 2 more: data.lag, model.matrices.rank): ")
+    with pytest.raises(UsageError, match=f"holds a run with seed = 0, not 1{more}"):
         RunDirectory(run).check(identity(changed(model={"rank": 1}, data={"lag": 4}), seed=1))
+
+
+def test_of_many_differences_four_are_named(run):
+    more = re.escape(" (and 4 more: data.lag, model.matrices.rank, optim.learning_rate, ...): ")
+    now = identity(changed(model={"rank": 1}, data={"lag": 4}, optim={"learning_rate": 0.5}, train={"batch_size": 5}), seed=1)
+    with pytest.raises(UsageError, match=f"holds a run with seed = 0, not 1{more}"):
+        RunDirectory(run).check(now)
 
 
 @pytest.mark.parametrize("train", [{"updates": 99}, {"stop_below": 0.1}, {"updates_per_call": 7}, {"evaluation_batch": 9}])
