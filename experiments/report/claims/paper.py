@@ -20,7 +20,7 @@ class Study:
 
     Attributes:
       name: of the figure's file.
-      title: the task.
+      task: the task, and what all networks have in common.
       score: of the learning curve, as `metrics.jsonl` names it.
       score_name: the same in words, with its unit.
       form: format string of the score.
@@ -33,11 +33,12 @@ class Study:
       baseline: name and score of a predictor without memory or of a constant, drawn as a line.
       over: setting over which test scores are drawn, by its dotted name; none if empty.
       published_over: setting -> test score in a published figure, which is drawn beside ours.
-      published_scale: of which networks those scores are, in words.
+      scale: how large our networks are, in words, if published ones of another size are drawn.
+      published_scale: how large the published networks are, in words.
     """
 
     name: str
-    title: str
+    task: str
     score: str
     score_name: str
     form: str
@@ -50,7 +51,12 @@ class Study:
     tested: bool = False
     over: str = ""
     published_over: Mapping[float, float] = field(default_factory=dict)
+    scale: str = ""
     published_scale: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.task}, {self.scale}" if self.scale else self.task
 
     def runs(self, evidence: Evidence) -> dict[str, list[Record]]:
         """Return the runs of each network that has some, by name."""

@@ -66,9 +66,9 @@ def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:
             axes.plot(list(study.published_over), list(study.published_over.values()), "o-", color="0.2", markersize=4, fillstyle="none")
             axes.set(xlabel=what, xticks=list(study.published_over))
             axes.set_title(f"published, {study.published_scale}")
-        ours.set_title("ours" if others else study.title)
+        ours.set_title(f"ours, {study.scale}" if others else study.title)
         if others:
-            whole_title(figure, f"{study.title}. {OWN_AXES}")
+            whole_title(figure, f"{study.task}. {OWN_AXES}")
     return path
 
 

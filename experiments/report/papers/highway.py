@@ -379,7 +379,7 @@ STUDIES = (
     ),
     Study(
         "word_lm_equal",
-        "Words of the Penn Treebank, RHNs of 1.5 million parameters with tied embeddings",
+        "Words of the Penn Treebank, RHNs with tied embeddings",
         "perplexity",
         "validation perplexity",
         "{:.1f}",
@@ -387,6 +387,7 @@ STUDIES = (
         tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 5, 6)),
         over="model.depth",
         published_over={depth: test for depth, (_, test) in enumerate(FIGURE_5A_POINTS["tied"], 1)},
+        scale="1.5 million parameters",
         published_scale="19 to 24 million parameters",
     ),
     Study(
