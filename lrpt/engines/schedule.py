@@ -121,7 +121,7 @@ class _Scheduler:
         self.units = units(jobs, stack, each)
         self.waiting = deque(self.units)
         self.running: dict[Handle, Unit] = {}
-        self.queued: dict[Unit, int] = {}
+        self.queued: dict[Unit, tuple[int, ...]] = {}
         self.busy: list[tuple[float, Unit]] = []
         self.losses: dict[Unit, int] = {}
         self.progress: dict[Unit, int] = {}
@@ -253,10 +253,17 @@ def _has_result(job: Job, names: Mapping[str, str]) -> bool:
         return False
 
 
-def _last_opened(unit: Unit) -> int:
-    """Return when a process last opened the first run directory of a unit, as its file system dates it; 0 if none did."""
+def _last_opened(unit: Unit) -> tuple[int, ...]:
+    """Return when a process last opened each run directory of a unit, as its file system dates it; 0 for one that none did.
+
+    A process does not open the directory of a run that is finished, so the first one does not tell for all.
+    """
+    return tuple(map(_opened, unit.paths))
+
+
+def _opened(path: Path) -> int:
     try:
-        return (unit.paths[0] / ENVIRONMENT).stat().st_mtime_ns
+        return (path / ENVIRONMENT).stat().st_mtime_ns
     except OSError:
         return 0
 

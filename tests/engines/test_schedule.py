@@ -119,6 +119,17 @@ def test_a_queued_run_is_training_once_its_process_has_opened_its_directory(play
     assert sorted(told[5:]) == [(f"run{seed}", "finished") for seed in range(4)]
 
 
+def test_a_queued_unit_is_training_once_its_process_has_opened_any_of_its_directories(play, monkeypatch, tmp_path):
+    """A unit whose first run was trained before opens others only."""
+    told = []
+    monkeypatch.setattr(schedule.Board, "set", lambda board, path, state, reason="": told.append((path.name, state)))
+    for name in ("run0", "run1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "environment.json").write_text("{}")
+    play(Queueing(tmp_path / "run1"), stack=2)
+    assert told[4:6] == [("run0", "training"), ("run1", "training")]
+
+
 def test_runs_of_an_engine_without_a_queue_are_training_at_once(play, monkeypatch):
     told = []
     monkeypatch.setattr(schedule.Board, "set", lambda board, path, state, reason="": told.append(state))
