@@ -17,6 +17,10 @@ from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
 CLASSES = 10
+ORIGINAL = "original"
+ORDERS_OF_IMAGES = ("drawn", ORIGINAL)
+ORIGINAL_SEED = 1234
+"""of NumPy's legacy generator in RNN_mnist.py"""
 MNIST_TRAIN = 50_000
 
 
@@ -46,13 +50,26 @@ class PermutedImages(_Images):
     'mnist' has 784 steps. As in the paper's code (`RNN_mnist.py` of lowrank-gru), the last 10,000 of the 60,000 training images are the
     validation split, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn includes: 64 steps,
     1,197 images for training, 300 each for validation and test, pixels divided by 16.
+
+    The order 'original' is that of `RNN_mnist.py`, which has one seed for everything: it shuffles the images for training and those for
+    validation, and then draws the order of the pixels, which all its runs share.
     """
 
     permuted: bool = True
-    """read pixels in a random order drawn from the seed, else row by row"""
+    """read pixels in a random order, else row by row"""
+    order: str = "drawn"
+    """drawn: pixels in an order drawn from the seed, images as in their files; original: pixels and images in the order of RNN_mnist.py"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("data.order", self.order, ORDERS_OF_IMAGES)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        return super().unused | ({} if self.permuted else {"order": "data.permuted is False"})
 
     def build(self, seed: int) -> Task:
-        """Build splits of uint8 images. The seed only decides the order of the pixels.
+        """Build splits of uint8 images. The seed only decides the order of the pixels, and with order 'original' nothing.
 
         Raises:
           UsageError: MNIST files are missing or damaged.
@@ -60,7 +77,10 @@ class PermutedImages(_Images):
         load, scale = SOURCES[self.source]
         parts = load(self.dir)
         pixels = parts["train"][0].shape[1]
-        order = np.random.default_rng(seed).permutation(pixels) if self.permuted else np.arange(pixels)
+        if self.permuted and self.order == ORIGINAL:
+            parts, order = in_original_order(parts)
+        else:
+            order = np.random.default_rng(seed).permutation(pixels) if self.permuted else np.arange(pixels)
         splits = {
             name: Split(
                 len(labels),
@@ -100,6 +120,23 @@ class ImageVectors(_Images):
             for name, (images, labels) in parts.items()
         }
         return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(score_metrics, over=self.over))
+
+
+def in_original_order(
+    parts: dict[str, ImagesAndLabels],
+) -> tuple[dict[str, ImagesAndLabels], Int[np.ndarray, " pixels"]]:
+    """Return the images in the order of `RNN_mnist.py` of lowrank-gru, and its order of the pixels.
+
+    Test images keep their order, which decides no metric.
+    """
+    generator = np.random.RandomState(ORIGINAL_SEED)
+    shuffled = dict(parts)
+    for name in ("train", "valid"):
+        images, labels = parts[name]
+        places = np.arange(len(labels))
+        generator.shuffle(places)
+        shuffled[name] = images[places], labels[places]
+    return shuffled, generator.permutation(parts["train"][0].shape[1])
 
 
 def pixel_vector(arrays: PyTree, index: Int[Array, ""], scale: float) -> Example:

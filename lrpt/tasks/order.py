@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from lrpt.errors import UsageError, check_choice
 
-ORDERS = ("epochs", "reshuffle", "cyclic", "stream", "lengths")
+ORDERS = ("epochs", "reshuffle", "cyclic", "file", "stream", "lengths")
 
 NOISE = 0.1
 """Largest relative change of a length before examples are sorted by it (`padding_noise` of AllenNLP's BucketBatchSampler)."""
@@ -40,8 +40,11 @@ def _batch(kind: str, size: int, batch_size: int, seed: int, update: int, length
         return _batches_by_length(lengths, batch_size, seed, epoch)[position]
     if kind == "stream":
         return np.arange(position, position + batch_size * (size // batch_size), size // batch_size, dtype=np.int32)
+    first = position * batch_size
+    if kind == "file":
+        return np.arange(first, first + batch_size, dtype=np.int32)
     permutation = _permutation(size, seed, epoch if kind == "epochs" else 0)
-    return permutation[position * batch_size : (position + 1) * batch_size]
+    return permutation[first : first + batch_size]
 
 
 def batch_indices(
@@ -56,6 +59,7 @@ def batch_indices(
         (`RNN_memory.py` and `RNN_adding.py` of lowrank-gru) if its number of updates is a multiple of 5,000. Otherwise that code never
         permutes.
         'cyclic' repeats one permutation, as its `RNN_mnist.py` does.
+        'file' repeats the examples in file order, whatever the seed.
         'stream' cuts the examples into `batch_size` contiguous parts of equal length; row r reads part r in file order, whatever the seed.
         An epoch of a stream begins when `update` is a multiple of size // batch_size.
         'lengths' puts examples of similar length into a batch, and draws the order of the batches for each epoch: it sorts all examples by

@@ -36,8 +36,9 @@ class TrainConfig:
         OneOf(
             "order of examples",
             ORDERS,
-            notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one order, stream reads a text,"
-            " lengths puts sequences of a file that have similar lengths into a batch",
+            notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one shuffled order,"
+            " file repeats the order of the file, stream reads a text, lengths puts sequences of a file that have similar lengths into a"
+            " batch",
         ),
     ] = "epochs"
     fresh_every: int | None = None

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from lrpt.tasks import ImageVectors, PermutedImages
+from lrpt.tasks.images import in_original_order
 from lrpt.tasks.task import Example
 
 SPLITS = ("train", "valid", "test")
@@ -53,6 +54,34 @@ def test_the_order_is_one_permutation_for_all_splits_and_another_for_another_see
         np.testing.assert_array_equal(order, orders[0])
         np.testing.assert_array_equal(examples(permuted, name).inputs, examples(plain, name).inputs[:, order])
     assert not np.array_equal(orders[0], PermutedImages().build(5).splits["train"].arrays["order"])
+
+
+def test_the_original_order_is_that_of_the_2016_code_for_every_seed():
+    """RNN_mnist.py seeds NumPy with 1234, shuffles training and validation images, and then draws the order of the pixels."""
+    np.random.seed(1234)
+    shuffled = {}
+    for name, size in (("train", 1197), ("valid", 300)):
+        shuffled[name] = list(range(size))
+        np.random.shuffle(shuffled[name])
+    pixels = np.random.permutation(64)
+    plain = PermutedImages(permuted=False).build(0)
+    for seed in (0, 7):
+        task = PermutedImages(order="original").build(seed)
+        for name in SPLITS:
+            found, expected = examples(task, name), examples(plain, name)
+            images = shuffled.get(name, slice(None))
+            np.testing.assert_array_equal(found.inputs, np.asarray(expected.inputs)[images][:, pixels])
+            np.testing.assert_array_equal(found.targets, np.asarray(expected.targets)[images])
+
+
+def test_the_original_order_of_the_pixels_of_mnist_starts_as_in_2016():
+    images = {name: (np.zeros((size, 784), np.uint8), np.zeros(size)) for name, size in (("train", 50_000), ("valid", 10_000))}
+    assert in_original_order(images)[1][:8].tolist() == [538, 505, 546, 510, 734, 548, 542, 590]
+
+
+def test_an_order_of_images_that_are_read_row_by_row_is_unused():
+    assert PermutedImages("mnist", permuted=False, order="original").unused == {"order": "data.permuted is False"}
+    assert PermutedImages("mnist").unused == {}
 
 
 def test_the_division_into_parts_does_not_depend_on_the_seed():

@@ -32,7 +32,7 @@ def test_no_example_is_twice_in_a_batch(kind, size, seed, update):
         assert 0 <= row.min() <= row.max() < size[0]
 
 
-@pytest.mark.parametrize("kind", ["epochs", "cyclic", "stream"])
+@pytest.mark.parametrize("kind", ["epochs", "cyclic", "file", "stream"])
 @given(size=sizes, seed=seeds, epoch=st.integers(0, 1000))
 def test_an_epoch_has_every_example_once_but_for_an_incomplete_batch(kind, size, seed, epoch):
     per_epoch = size[0] // size[1]
@@ -56,8 +56,9 @@ def test_reshuffled_batches_are_independent_of_each_other():
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_seeds_differ_but_for_streams(kind):
-    assert np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2)) == (kind == "stream")
+def test_seeds_differ_but_in_file_order_and_for_streams(kind):
+    is_equal = np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2))
+    assert is_equal == (kind in ("file", "stream"))
 
 
 @given(size=sizes, seed=seeds, update=updates)
@@ -85,7 +86,7 @@ def test_a_batch_that_cannot_be_filled_is_refused(batch_size, kind):
 
 
 def test_an_unknown_order_is_refused():
-    with pytest.raises(UsageError, match=r"train.order is 'random': choose from epochs, reshuffle, cyclic, stream"):
+    with pytest.raises(UsageError, match=r"train.order is 'random': choose from epochs, reshuffle, cyclic, file, stream"):
         batch_indices("random", 10, 2, 0, 0, 1)
 
 
@@ -181,6 +182,7 @@ def test_batches_of_a_seed_are_those_of_earlier_versions():
         "epochs": draws(0, 2).permutation(10)[4:8].tolist(),
         "reshuffle": draws(1, 5).choice(10, 4, replace=False).tolist(),
         "cyclic": draws(0, 0).permutation(10)[4:8].tolist(),
+        "file": [4, 5, 6, 7],
         "stream": [1, 3, 5, 7],
         "lengths": [number for _, number in by_length[4 * rng.permutation(2)[1] :][:4]],
     }

@@ -14,6 +14,7 @@ WRONG = [
     (lambda: Adding(train_size=-5), "data.train_size is -5"),
     (lambda: Adding(test_markers="nowhere"), "data.test_markers is 'nowhere'"),
     (lambda: PermutedImages("cifar"), "data.source is 'cifar'"),
+    (lambda: PermutedImages(order="random"), "data.order is 'random'"),
     (lambda: NextSymbol("text9"), "data.source is 'text9'"),
     (lambda: NextSymbol(tokens="rnn"), "data.tokens is 'rnn'"),
     (lambda: NextSymbol(reading="lines"), "data.reading is 'lines'"),
