@@ -1,0 +1,5 @@
+"""`python -m experiments.replay`."""
+
+from experiments.replay.command import main
+
+main()
