@@ -91,7 +91,8 @@ def show(found: Comparison, log: PublishedLog, ours: Float[np.ndarray, " updates
     rows = [[f"{i:,}", f"{log.losses[i]:.7f}", f"{ours[i]:.7f}", f"{ours[i] - log.losses[i]:+.1e}"] for i in shown]
     console.say(f"{found.run}: {found.about} ({found.log})")
     console.table(["update", "published", "here", "difference"], rows)
-    console.say(f"largest difference of the training losses of {found.updates:,} updates: {found.largest:.1e} nats\n")
+    console.say(f"largest difference of the training losses of {found.updates:,} updates: {found.largest:.1e} nats")
+    console.say(f"updates before the first difference above {CLOSE:.0e} nats: {found.close:,}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

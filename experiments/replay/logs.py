@@ -61,7 +61,7 @@ def _permuted_mnist(mnist: Path | None) -> tuple[Task, Iterator[Example]]:
 
 def _in_file_order(task: Task, batch: int) -> Iterator[Example]:
     train = task.splits["train"]
-    arrays, batch_of = jax.device_put(train.arrays), jax.jit(train.batch)
+    arrays, batch_of = jax.tree.map(jnp.asarray, train.arrays), jax.jit(train.batch)
     for update in count():
         yield batch_of(arrays, jnp.asarray(batch_indices("file", train.size, batch, 0, update, 1)[0]))
 

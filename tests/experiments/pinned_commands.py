@@ -3,7 +3,7 @@
 A row of a table may be a preset with another size: `python -m experiments.permuted_mnist --preset paper --model.size 64`.
 """
 
-from pinned_papers import DENSE, LR
+from pinned_papers import DENSE, LR, LRD
 
 LOW_RANK = {"model.parametrization": LR}
 
@@ -36,7 +36,6 @@ IMAGES = [
     {"model.size": 64},
     {"model.size": 256},
     LOW_RANK | AS_IN_CODE,
-    AS_IN_CODE,
 ]
 
 
@@ -83,7 +82,11 @@ OF_LATTICES = {
 
 CHANGES = {
     "low_rank": {("copy_memory", preset): changes for preset, changes in COPYING.items()}
-    | {("adding", "paper"): [LOW_RANK], ("permuted_mnist", "paper"): IMAGES},
+    | {
+        ("adding", "paper"): [LOW_RANK],
+        ("permuted_mnist", "paper"): IMAGES,
+        ("permuted_mnist", "original"): [{"model.parametrization": LRD}],
+    },
     "variable_computation": {("variable_computation", preset): changes for preset, changes in COMPUTING.items()}
     | {("bit_lm", preset): _sizes(64, 96) for preset in ("small-rnn", "annealed-rnn")},
     "recurrent_highway": {("word_lm", "paper"): [LESS_DECAY]},

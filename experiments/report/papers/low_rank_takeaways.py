@@ -165,7 +165,8 @@ def _on_tables(judged: Judged) -> Takeaway:
         (
             _tested_states((gru, low_rank, digits), judged),
             _on_clipping(judged),
-            "Permuted MNIST: all networks read pixels in the order that is drawn from their seed. The original has another one.",
+            "Permuted MNIST: except for those with the orders of the code, networks read pixels in the order that is drawn from their "
+            "seed. The author's code has another one, and a fixed order of images (`--preset original`).",
             f"Permuted MNIST, LRD-GRU 128/24, above the uRNN's {above.quantity.published.removeprefix('> ')}: {above.verdict}",
             f"Permuted MNIST, LRD-GRU 128/24 above the full GRU: {of_gru.verdict}",
             f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
