@@ -9,15 +9,21 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Float
 
 from experiments.replay.copying import BATCH, january_data, reshuffled_batches, variable_length_data, variable_length_symbols
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.optim import OptimConfig, clip_by_norm_or_shrink, rmsprop_2016
+from lrpt.optim.recipes import NO_EPS
 from lrpt.tasks import CopyMemory, PermutedImages, Task, batch_indices
 from lrpt.tasks.images import ORIGINAL
 from lrpt.tasks.task import Example
 
 FOLDER = Path(__file__).parent / "published"
+
+WITHOUT_EPSILON = optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(1e-3, NO_EPS))
+"""The recipe `copy_memory` without epsilon: it fits the log of January 2016, whose script has an epsilon of 1e-8 when it is published."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class PublishedLog:
       file: name of the log.
       about: what was trained.
       config: the network.
-      recipe: of the optimizer.
+      optimizer: that of the run.
       open: returns the task, which judges predictions, and the batches, update by update, given the directory of MNIST.
     """
 
@@ -37,7 +43,7 @@ class PublishedLog:
     file: str
     about: str
     config: ModelConfig
-    recipe: str
+    optimizer: optax.GradientTransformation
     open: Callable[[Path | None], tuple[Task, Iterator[Example]]]
 
     @cached_property
@@ -74,7 +80,7 @@ LOGS = {
             "RNN_Danihelka_memory_100-GRU_LRDiag_128_50_b4.out.gz",
             "copies of variable length with a lag of 100, LRD-GRU 128/50",
             ModelConfig(cell="gru", size=128, parametrization="low_rank_plus_diagonal", rank=50, carry_bias=4.0),
-            "copy_memory",
+            OptimConfig("copy_memory").build(),
             _variable_length,
         ),
         PublishedLog(
@@ -82,7 +88,7 @@ LOGS = {
             "RNN_memory.out-GRU_LR-500.gz",
             "copies with a lag of 500, as of January 2016: a full GRU of 100 units, which the name of the log calls GRU_LR",
             ModelConfig(cell="gru", size=100, parametrization="dense", carry_bias=4.0),
-            "copy_memory",
+            WITHOUT_EPSILON,
             _fixed_lag,
         ),
         PublishedLog(
@@ -90,7 +96,7 @@ LOGS = {
             "RNN_mnist.out-GRU_LR_128_24_b4.gz",
             "permuted sequential MNIST, LR-GRU 128/24",
             ModelConfig(cell="gru", size=128, parametrization="low_rank", rank=24, carry_bias=5.0),
-            "permuted_mnist_original",
+            OptimConfig("permuted_mnist_original").build(),
             _permuted_mnist,
         ),
     )

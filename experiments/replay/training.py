@@ -14,7 +14,6 @@ from jaxtyping import Float
 from experiments.replay.logs import PublishedLog
 from experiments.replay.starts import original_start
 from lrpt.networks.sequence_model import SequenceModel
-from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import from_named
 from lrpt.tasks import Task
 from lrpt.training.step import Metrics, TrainState, train_step
@@ -39,14 +38,13 @@ def replayed(log: PublishedLog, mnist: Path | None = None) -> tuple[SequenceMode
     """
     task, batches = log.open(mnist)
     model = SequenceModel(log.config, task.input_size, task.output_size, task.reads)
-    optimizer = OptimConfig(log.recipe).build()
     example = jnp.zeros((1, 2, task.input_size)) if task.reads == "last" else jnp.zeros((1, 2), jnp.int32)
     template = jax.eval_shape(model.init, jax.random.key(0), example)["params"]
     params = from_named(template, original_start(log.config, task.input_size, task.output_size))
 
     def updates() -> Iterator[Update]:
-        state = TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32))
-        update = jax.jit(partial(train_step, model, task, optimizer))
+        state = TrainState(params, log.optimizer.init(params), jnp.zeros((), jnp.int32))
+        update = jax.jit(partial(train_step, model, task, log.optimizer))
         for batch in batches:
             state, metrics = update(state, batch)
             yield Update(metrics, state)
