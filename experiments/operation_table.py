@@ -26,6 +26,7 @@ from lrpt.networks.counting import count
 from lrpt.networks.operations import PAPER_FACTORS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
+from lrpt.symbols import codes_of
 
 PROGRAM = "python -m experiments.operation_table"
 
@@ -53,7 +54,7 @@ class Printed:
     @property
     def sizes(self) -> tuple[int, int]:
         """Return the widths of input and output."""
-        return self.symbols * (1 + self.units), self.symbols
+        return codes_of(self.symbols, self.units), self.symbols
 
 
 @dataclass(frozen=True)

@@ -114,12 +114,17 @@ def dtype_of(operator: Any) -> DTypeLike:
     return jnp.result_type(*types) if types else float
 
 
-def units_of(codes: int, symbols: int) -> int:
-    """Return the number of units of a task with this many input codes and output symbols; 0 if inputs say no units.
+def codes_of(symbols: int, units: int) -> int:
+    """Return the number of input codes of a task with this many symbols and units: V (1 + U).
 
     A unit is a word, or a character of several bits. An input is the code s + V c, where s is one of V symbols. c is 0 if s completes no
-    unit, and 1 + u if it completes unit u. So there are V (1 + U) codes for U units.
+    unit, and 1 + u if it completes unit u.
     """
+    return symbols * (1 + units)
+
+
+def units_of(codes: int, symbols: int) -> int:
+    """Return the number of units of a task with this many input codes and output symbols, as in `codes_of`; 0 if inputs say no units."""
     return max(codes // symbols - 1, 0) if symbols > 0 and codes % symbols == 0 else 0
 
 
@@ -127,7 +132,7 @@ def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int
     """Split codes into symbols, units, and whether a unit is complete; where none is, the unit is 0.
 
     Args:
-      codes: inputs s + V c, as in `units_of`.
+      codes: inputs s + V c, as in `codes_of`.
       symbols: V, the number of symbols.
     """
     return codes % symbols, jnp.maximum(codes // symbols - 1, 0), codes >= symbols

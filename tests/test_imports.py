@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "losses": set(),
     "metrics": {"losses"},
     "datasets": {"files"},
-    "tasks": {"scaling", "datasets", "losses", "metrics"},
+    "tasks": {"symbols", "scaling", "datasets", "losses", "metrics"},
     "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
     "compression": {*LOWER - {"symbols"}, "parametrizations", "networks", "analysis"},

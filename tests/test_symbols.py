@@ -18,7 +18,7 @@ from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Pa
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
-from lrpt.symbols import Weighted, as_vectors, check_symbols, decode, input_for, is_symbols, is_vectors, select, units_of
+from lrpt.symbols import Weighted, as_vectors, check_symbols, codes_of, decode, input_for, is_symbols, is_vectors, select, units_of
 
 SYMBOLS, SIZE, STEPS, BATCH = 6, 4, 7, 3
 
@@ -207,6 +207,7 @@ def test_a_term_of_a_users_own_class_gets_vectors_for_symbols():
 @pytest.mark.parametrize(("codes", "units"), [(27, 0), (26, 0), (28, 0), (54, 1), (27 * 4, 3), (27 * 4 + 1, 0), (0, 0)])
 def test_numbers_of_codes_say_how_many_units_there_are(codes, units):
     assert units_of(codes, 27) == units
+    assert units_of(codes_of(27, units), 27) == units
 
 
 def test_codes_are_decoded():

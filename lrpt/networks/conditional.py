@@ -2,7 +2,7 @@
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
 on bits with characters (CRNN-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
-`NextBit.characters`) in its inputs (`lrpt.symbols.units_of`). Training in the authors' code also predicts the next word, with a
+`NextBit.characters`) in its inputs (`lrpt.symbols.codes_of`). Training in the authors' code also predicts the next word, with a
 share of the loss. Here it predicts symbols only.
 """
 
@@ -34,7 +34,7 @@ from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.parametrizations.initialization import of_readout
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
-from lrpt.symbols import decode, units_of
+from lrpt.symbols import codes_of, decode, units_of
 
 
 @accepts_short_names
@@ -146,7 +146,7 @@ class ConditionalNetwork(nn.Module):
         Raises:
           UsageError: an input is no code of a symbol and a unit; inputs or mask are not (b, t); `start` has no states of this network.
         """
-        check_inputs(inputs, mask, self.symbols * (1 + self.units), symbols_only=True)
+        check_inputs(inputs, mask, codes_of(self.symbols, self.units), symbols_only=True)
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = start_from(start, self._zeros(inputs.shape[0], params), inputs.shape[0])

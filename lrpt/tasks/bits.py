@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, PyTree
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_metrics
+from lrpt.symbols import codes_of
 from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 from lrpt.tasks.text import SOURCES, identity, load_texts, text_metrics, windows
@@ -78,7 +79,7 @@ class NextBit:
         """
         texts = self._texts()
         splits = {part: self._split(part, np.frombuffer(text, np.uint8)) for part, text in texts.items()}
-        input_size = 2 * (1 + 256) if self.characters else 2
+        input_size = codes_of(2, 256 if self.characters else 0)
         metadata = self._metadata(texts)
         summarize = partial(bit_metrics, period=self.period)
         return Task(splits, input_size, 2, "all", text_metrics, summarize, True, ByteVocabulary(("0", "1")), metadata)

@@ -72,7 +72,7 @@ class Task:
 
     Attributes:
       splits: 'train', 'valid' (for model selection) and 'test'. 'valid' may be the same object as 'test', as in some of the papers.
-      input_size: width m of the inputs, or the number of symbols if they are integers, or of codes (`lrpt.symbols.units_of`).
+      input_size: width m of the inputs, or the number of symbols if they are integers, or of codes (`lrpt.symbols.codes_of`).
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
       metrics: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, a

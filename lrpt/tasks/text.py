@@ -23,6 +23,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_numbers
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.precision import at_least_single
+from lrpt.symbols import codes_of
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
@@ -180,7 +181,7 @@ class NextSymbol:
         summarize = corpus_metrics if stream else sentence_metrics
         metadata = self._metadata(texts, parts, excerpts) | {"white_spaces": list(vocabulary.white_spaces)} | self._remark()
         size = len(vocabulary)
-        return Task(splits, size * (1 + units), size, "all", text_metrics, summarize, stream, vocabulary, metadata)
+        return Task(splits, codes_of(size, units), size, "all", text_metrics, summarize, stream, vocabulary, metadata)
 
     def _input_symbols(self, texts: dict[str, str], parts: dict[str, Symbols], size: int) -> tuple[dict[str, Any], int]:
         """Return the input number of each symbol, and how many different units (words) a symbol may complete."""

@@ -16,7 +16,7 @@ class Interface(NamedTuple):
     """Interface between a task and its network.
 
     Attributes:
-      input_size: width of the inputs or number of symbols, or of codes (`lrpt.symbols.units_of`).
+      input_size: width of the inputs or number of symbols, or of codes (`lrpt.symbols.codes_of`).
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
       streams: whether each example continues the one before.
