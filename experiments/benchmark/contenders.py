@@ -74,9 +74,15 @@ Build = Callable[[Workload], tuple[nn.Module, ModelConfig]]
 
 
 class DenseNetwork(nn.Module):
-    """The dense twin of a workload with a layer that is not ours, and a readout."""
+    """The dense twin of a workload's network: a recurrent layer from elsewhere, and a readout.
+
+    Attributes:
+      workload: the workload.
+      layer: maps inputs (b, t, m) to the outputs (b, t, n) and the last output (b, n).
+    """
 
     workload: Workload
+    layer: Callable[[Array], tuple[Array, Array]]
 
     def __call__(self, inputs: Array, mask: None = None) -> Array:
         return self.advance(inputs)[0]
@@ -87,25 +93,27 @@ class DenseNetwork(nn.Module):
         ys, last = self.layer(jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs)
         return nn.Dense(w.output_size)(ys if w.reads == "all" else last), last
 
-    def layer(self, xs: Array) -> tuple[Array, Array]:
-        """Return the outputs (b, t, n) and the last one."""
-        raise NotImplementedError
 
+class FlaxLayer(nn.Module):
+    """`flax.linen.RNN` with Flax's own cell, as wide as the workload's network."""
 
-class FlaxNetwork(DenseNetwork):
-    """`flax.linen.RNN` with Flax's own cell."""
+    workload: Workload
 
-    def layer(self, xs: Array) -> tuple[Array, Array]:
+    @nn.compact
+    def __call__(self, xs: Array) -> tuple[Array, Array]:
         w = self.workload
         cell = {"gru": nn.GRUCell, "gru_reset_after": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[w.model.cell](w.model.size)
         carry, ys = nn.RNN(cell, return_carry=True)(xs)
         return ys, carry[1] if isinstance(carry, tuple) else carry
 
 
-class CudnnLSTM(DenseNetwork):
+class CudnnLSTM(nn.Module):
     """An LSTM as wide as the workload's network, computed by cuDNN through `jax.experimental.rnn`."""
 
-    def layer(self, xs: Array) -> tuple[Array, Array]:
+    workload: Workload
+
+    @nn.compact
+    def __call__(self, xs: Array) -> tuple[Array, Array]:
         from jax.experimental import rnn
 
         w, batch = self.workload, xs.shape[0]
@@ -138,7 +146,7 @@ def equal_operations(w: Workload) -> tuple[nn.Module, ModelConfig]:
 
 def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
     """Build `flax.linen`'s layer, and the configuration of our network with as many recurrent parameters."""
-    return FlaxNetwork(w), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
+    return DenseNetwork(w, FlaxLayer(w)), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
 
 
 def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shards: int = 1, models: int = 1) -> Timed:
@@ -181,7 +189,7 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
 
 def cudnn_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
     """Build cuDNN's LSTM, and the configuration of our LSTM with dense matrices of the same width."""
-    return CudnnLSTM(w), replace(w.model, cell="lstm", parametrization="dense", tied=False, trainable_initial_state=False)
+    return DenseNetwork(w, CudnnLSTM(w)), replace(w.model, cell="lstm", parametrization="dense", tied=False, trainable_initial_state=False)
 
 
 def torch_contender(low_rank: bool, workload: Workload) -> Timed:

@@ -13,7 +13,7 @@ import pytest
 
 from experiments.benchmark import rounds, worker
 from experiments.benchmark.command import Options, main
-from experiments.benchmark.contenders import CONTENDERS, FlaxNetwork, equal_operations
+from experiments.benchmark.contenders import CONTENDERS, equal_operations, flax_network
 from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
 from experiments.benchmark.rounds import Process
 from experiments.benchmark.workloads import ALL, WORKLOADS, make_task, sizes
@@ -162,7 +162,7 @@ def test_a_time_is_that_of_one_of_the_updates_of_a_call(monkeypatch):
 def test_the_last_output_of_flax_is_that_of_the_last_step(name):
     small = replace(WORKLOADS[name], steps=3, batch=2)
     xs, key = np.ones((2, 3, small.input_size), np.float32), jax.random.key(0)
-    last, every = (FlaxNetwork(replace(small, reads=reads)).init_with_output(key, xs)[0] for reads in ("last", "all"))
+    last, every = (flax_network(replace(small, reads=reads))[0].init_with_output(key, xs)[0] for reads in ("last", "all"))
     np.testing.assert_allclose(last, every[:, -1], atol=1e-6)
 
 
