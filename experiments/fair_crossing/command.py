@@ -25,7 +25,7 @@ from typing import Any
 
 from experiments.fair_crossing.figure import score_figure
 from experiments.fair_crossing.options import Options
-from experiments.fair_crossing.pairs import FIRST, Pair, ended
+from experiments.fair_crossing.pairs import FIRST, TunedPair, ended
 from experiments.fair_crossing.problems import SCORES, Problem, problems
 from experiments.fair_crossing.rows import by_pair, columns, row
 from experiments.fair_crossing.significance import differences, overall, scores_of
@@ -47,7 +47,7 @@ SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
 NAMES = {"experiment": "fair_crossing", "preset": "custom"}
 
 
-def pairs(options: Options) -> list[Pair]:
+def pairs(options: Options) -> list[TunedPair]:
     """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
     path, found = options.workdir / SIZES, []
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
@@ -64,7 +64,7 @@ def pairs(options: Options) -> list[Pair]:
                     known[key] = {**size._asdict(), "storage": asdict(size.storage)}
                     write_json(path, {"options": decides, "sizes": known})
                 size = _size_of(known[key])
-                found.append(Pair(options, name, sizing.problem, sizing.frame(cell).sized(size), size))
+                found.append(TunedPair(options, name, sizing.problem, sizing.frame(cell).sized(size), size))
     return found
 
 
@@ -139,7 +139,7 @@ def run(options: Options, console: Console) -> None:
     name_lost(found, console)
 
 
-def name_lost(found: Sequence[Pair], console: Console) -> None:
+def name_lost(found: Sequence[TunedPair], console: Console) -> None:
     """Warn of pairs that are in no table, as they diverged at all learning rates.
 
     Raises:
@@ -163,7 +163,7 @@ def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:
         console.warn(str(error))
 
 
-def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
+def conclude(options: Options, found: Sequence[TunedPair], console: Console) -> None:
     """Print a table for each task, draw its plot, and write the summary."""
     runs = [run for pair in found for run in pair.rows()]
     if not runs:

@@ -18,8 +18,8 @@ FIRST = 3
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A cell and a parametrization on one task."""
+class TunedPair:
+    """A cell and a parametrization on one task, which train at the learning rate that is the best for them."""
 
     options: Options
     task: str

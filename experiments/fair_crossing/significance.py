@@ -26,13 +26,13 @@ FLOOR = 1e-4
 """smallest error of an accuracy, for networks without any"""
 
 
-class Difference(NamedTuple):
-    """The difference of a parametrization from another one, in one cell or over all cells.
+class ErrorRatio(NamedTuple):
+    """The error of a parametrization, divided by that of another one: in one cell, or over all cells.
 
     Attributes:
       cell: the cell; None for the geometric mean over cells that have both parametrizations.
       parametrization: the one that is compared.
-      ratio: its error divided by that of the other one; geometric means over seeds.
+      ratio: the ratio of both errors; geometric means over seeds.
       p: two-sided p-value of a ratio other than 1; None if a pair has one seed.
       significant: whether p is below the level, with the correction of Holm (1979) for all differences that are tested together.
       better: number of cells with a ratio below 1.
@@ -54,7 +54,7 @@ def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[flo
     return {cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()} for cell, kinds in found.items()}
 
 
-def differences(scores: Scores, score: str) -> list[Difference]:
+def differences(scores: Scores, score: str) -> list[ErrorRatio]:
     """Compare each parametrization with dense matrices in each cell, at a family-wise error rate of 5 %.
 
     Args:
@@ -64,20 +64,20 @@ def differences(scores: Scores, score: str) -> list[Difference]:
     return _tested(scores, score, "dense", lambda cell: cell)
 
 
-def overall(scores: Scores, score: str, other: str = "dense") -> list[Difference]:
+def overall(scores: Scores, score: str, other: str = "dense") -> list[ErrorRatio]:
     """Compare each parametrization with another one over all cells, each with the same weight, at a family-wise error rate of 5 %."""
     return _tested(scores, score, other, lambda cell: None)
 
 
-def _tested(scores: Scores, score: str, other: str, group: Callable[[str], str | None]) -> list[Difference]:
-    """Return a difference for each parametrization and group of cells."""
+def _tested(scores: Scores, score: str, other: str, group: Callable[[str], str | None]) -> list[ErrorRatio]:
+    """Return the ratio to the errors of `other` for each parametrization and group of cells."""
     logs = {cell: {kind: _log_errors(own, score) for kind, own in kinds.items()} for cell, kinds in scores.items()}
     gaps: dict[tuple[str | None, str], list[tuple[np.ndarray, np.ndarray]]] = {}
     for cell, kinds in logs.items():
         for kind in kinds if other in kinds else ():
             if kind != other:
                 gaps.setdefault((group(cell), kind), []).append((kinds[kind], kinds[other]))
-    found = [_difference(cell, kind, own) for (cell, kind), own in gaps.items()]
+    found = [_error_ratio(cell, kind, own) for (cell, kind), own in gaps.items()]
     return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found]), strict=True)]
 
 
@@ -86,11 +86,11 @@ def _log_errors(scores: Sequence[float], score: str) -> np.ndarray:
     return np.log(errors if score in LOWER_IS_BETTER else np.maximum(1 - errors, FLOOR))
 
 
-def _difference(cell: str | None, kind: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Difference:
-    """Return the mean difference of the samples of each pair, over pairs."""
+def _error_ratio(cell: str | None, kind: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> ErrorRatio:
+    """Return the ratio of errors from the mean difference of their logarithms, over pairs of samples."""
     gaps = [float(own.mean() - others.mean()) for own, others in pairs]
     mean, better = float(np.mean(gaps)), sum(gap < 0 for gap in gaps)
-    return Difference(cell, kind, math.exp(mean), _p(sum(gaps), [one for pair in pairs for one in pair]), False, better, len(gaps))
+    return ErrorRatio(cell, kind, math.exp(mean), _p(sum(gaps), [one for pair in pairs for one in pair]), False, better, len(gaps))
 
 
 def _p(total: float, samples: Sequence[np.ndarray]) -> float | None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from experiments.fair_crossing import command, timing
 from experiments.fair_crossing.command import main
-from experiments.fair_crossing.pairs import Pair, ended
+from experiments.fair_crossing.pairs import TunedPair, ended
 from experiments.fair_crossing.problems import SCORES, problems
 from experiments.fair_crossing.significance import differences, overall, scores_of
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, fits, frame_of
@@ -206,7 +206,7 @@ def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, 
     trained = {}
     options = command.Options(rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1), seeds=2, workdir=tmp_path)
     model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
-    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
+    pair = TunedPair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
 
     def directory(path):
         rate = trained.get(path)
@@ -229,7 +229,7 @@ def test_a_rate_at_which_any_seed_diverges_is_not_chosen(tmp_path, monkeypatch):
     trained = {}
     options = command.Options(rates=(1e-3, 3e-3, 1e-2), seeds=2, workdir=tmp_path)
     model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
-    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
+    pair = TunedPair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
 
     def directory(path):
         rate, seed = trained.get(path, (None, None))

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.fair_crossing.figure import score_figure
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.rows import by_pair, columns, row, words
-from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
+from experiments.fair_crossing.significance import ErrorRatio, Scores, differences, overall, scores_of
 from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.summaries import Summary, crossing_name, load_summary
 from experiments.report.wording.markdown import RESULTS, figure_path, table
@@ -51,7 +51,7 @@ The tests take only the spread of seeds into account: all networks are tested on
 
 DIAGONAL = "low_rank_plus_diagonal"
 
-Found = Mapping[str, Mapping[str, Difference]]
+Found = Mapping[str, Mapping[str, ErrorRatio]]
 """task -> parametrization -> its difference from another one, over all cells"""
 
 
@@ -145,14 +145,14 @@ def _mean(scores: Sequence[float] | None) -> str:
     return "–" if scores is None else f"{np.mean(scores):.3f}"
 
 
-def _ratio(one: Difference | None) -> str:
+def _ratio(one: ErrorRatio | None) -> str:
     if one is None:
         return "–"
     cells = f" ({one.better} of {one.cells})" if one.cell is None else ""
     return f"{_rounded(one.ratio)}{cells}{_mark(one)}"
 
 
-def _mark(one: Difference) -> str:
+def _mark(one: ErrorRatio) -> str:
     return " *" if one.significant else ""
 
 
@@ -181,7 +181,7 @@ def _over(summary: Summary, other: str) -> Found:
     return {task: _by_kind(overall(own, SCORES[task], other=other)) for task, own in tasks.items()}
 
 
-def _by_kind(found: Sequence[Difference]) -> dict[str, Difference]:
+def _by_kind(found: Sequence[ErrorRatio]) -> dict[str, ErrorRatio]:
     return {one.parametrization: one for one in found}
 
 
@@ -211,9 +211,9 @@ def _sides(found: Found, kind: str) -> str:
     return f"significantly {' and '.join(said)}" if said else "neither significantly better nor worse on any task"
 
 
-def _wins(one: Difference) -> bool:
+def _wins(one: ErrorRatio) -> bool:
     return one.significant and one.ratio < 1
 
 
-def _loses(one: Difference) -> bool:
+def _loses(one: ErrorRatio) -> bool:
     return one.significant and one.ratio > 1
