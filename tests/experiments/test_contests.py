@@ -7,8 +7,8 @@ import pytest
 from tiny import CONFIG
 
 from experiments.report.claims.contests import Alike, Final, First, Last, Recoveries
+from experiments.report.claims.pairs import Pair
 from experiments.report.claims.quantities import lowest, recoveries
-from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import Record
 from experiments.report.kept.weights import best_evaluation
 from lrpt.runs.configuration import to_json

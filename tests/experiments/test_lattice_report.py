@@ -9,9 +9,9 @@ from kept_runs import make_run, write
 from experiments.lattice import command as lattice_command
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.matching import configuration
+from experiments.report.claims.pairs import Pair
 from experiments.report.claims.rows import Evidence
 from experiments.report.claims.studies import evenness, share_of_samples
-from experiments.report.claims.verdicts import Pair
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.lattice_studies import STARTS, scale_of
 from experiments.report.kept.records import load

@@ -5,9 +5,9 @@ import pytest
 from kept_runs import characters, kept_run, relation, write
 
 from experiments.report.claims.contests import Final
+from experiments.report.claims.pairs import Pair
 from experiments.report.claims.relations import OnCurve
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import load
 from experiments.report.papers import variable_computation
 from experiments.report.papers import variable_computation_networks as computing

@@ -5,9 +5,10 @@ from kept_runs import in_training, judged, kept_run, relation, write
 
 from experiments import adding, char_lm, copy_memory, permuted_mnist
 from experiments.report.claims.contests import Final
+from experiments.report.claims.pairs import Pair
 from experiments.report.claims.relations import Measure, Relation, Versus, Within
 from experiments.report.claims.rows import Evidence, Network
-from experiments.report.claims.verdicts import Finding, Pair, Status
+from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import load
 from experiments.report.papers import highway, low_rank
 from experiments.report.papers import low_rank_copying as copying

@@ -5,25 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from experiments.report.claims.criteria import at_least, at_most, below, by, fails, happens, never
 from experiments.report.claims.judged import bound_of, summarize
+from experiments.report.claims.pairs import Pair, difference, judge_relation
 from experiments.report.claims.quantities import exceeds, no_more_than
-from experiments.report.claims.verdicts import (
-    NOT_RUN,
-    Finding,
-    Observation,
-    Pair,
-    Status,
-    at_least,
-    at_most,
-    below,
-    by,
-    difference,
-    fails,
-    happens,
-    judge,
-    judge_relation,
-    never,
-)
+from experiments.report.claims.verdicts import NOT_RUN, Finding, Observation, Status, judge
 from experiments.report.wording.texts import direction, standing
 
 

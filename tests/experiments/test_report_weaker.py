@@ -3,7 +3,7 @@
 import pytest
 from kept_runs import judged, kept_run
 
-from experiments.report.claims.verdicts import Printed
+from experiments.report.claims.criteria import Printed
 from experiments.report.claims.weaker import is_of_weaker, surplus
 from experiments.report.pages.overview import overview
 from experiments.report.pages.paper_page import page

@@ -5,9 +5,9 @@ from kept_runs import kept_run, melodies, relation
 
 from experiments import adding, bit_lm
 from experiments.jsb import command as chorales
+from experiments.report.claims.pairs import Pair
 from experiments.report.claims.relations import Measure, Within
 from experiments.report.claims.rows import Evidence, Network
-from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import load
 from experiments.report.papers import highway, variable_computation
 from experiments.report.papers import variable_computation_networks as computing

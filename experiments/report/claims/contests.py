@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from experiments.report.claims.matching import excess, has_only_begun, is_over
-from experiments.report.claims.verdicts import Pair, compared
+from experiments.report.claims.pairs import Pair, compared
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 

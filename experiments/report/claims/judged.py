@@ -8,24 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from experiments.report.claims.contests import Final
+from experiments.report.claims.pairs import Difference, Pair, agreement, difference, judge_relation
 from experiments.report.claims.paper import Paper, Plot, Takeaway
 from experiments.report.claims.relations import Relation
 from experiments.report.claims.rows import Evidence, Quantity, Row
-from experiments.report.claims.verdicts import (
-    NOT_HERE,
-    NOT_RUN,
-    Difference,
-    Finding,
-    Observation,
-    Pair,
-    Status,
-    Verdict,
-    agreement,
-    difference,
-    judge,
-    judge_relation,
-    span,
-)
+from experiments.report.claims.verdicts import NOT_HERE, NOT_RUN, Finding, Observation, Status, Verdict, judge, span
 
 NONE = "–"
 

@@ -4,9 +4,9 @@ import itertools
 import math
 from dataclasses import replace
 
+from experiments.report.claims.criteria import Criterion, at_least, at_most, below, by, happens, near
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.rows import Quantity
-from experiments.report.claims.verdicts import Criterion, at_least, at_most, below, by, happens, near
 from experiments.report.kept.records import Record
 
 SOLVED = 1e-3

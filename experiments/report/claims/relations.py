@@ -9,9 +9,10 @@ import numpy as np
 
 from experiments.report.claims.contests import Compared, Contest, Final, diverged
 from experiments.report.claims.matching import excess, has_only_begun, is_over
+from experiments.report.claims.pairs import Pair, compared
 from experiments.report.claims.rows import Evidence, Network, Planned
 from experiments.report.claims.scales import Scale
-from experiments.report.claims.verdicts import Pair, compared, span
+from experiments.report.claims.verdicts import span
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from experiments.lattice.studies import at_cap
+from experiments.report.claims.criteria import Criterion
 from experiments.report.claims.matching import configuration, differences, has_only_begun, is_over, runs_of
 from experiments.report.claims.scales import Scale
-from experiments.report.claims.verdicts import Criterion, Observation
+from experiments.report.claims.verdicts import Observation
 from experiments.report.kept.lattice_studies import runs_from, scale_of
 from experiments.report.kept.records import Record
 from lrpt.cli.experiment import Experiment

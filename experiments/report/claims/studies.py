@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims.contests import Configs, are_over, by_divergence, undecided
 from experiments.report.claims.matching import recorded
+from experiments.report.claims.pairs import Pair, compared
 from experiments.report.claims.relations import Source
 from experiments.report.claims.rows import EPOCHS, Evidence, Planned, StudyModel, ended_by_cap
-from experiments.report.claims.verdicts import Pair, compared
 from experiments.report.kept.lattice_studies import norms_of, scale_of
 from experiments.report.kept.records import Record
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.report.claims.contests import Alike
+from experiments.report.claims.criteria import Printed
 from experiments.report.claims.judged import Judged, JudgedQuantity, in_points
 from experiments.report.claims.relations import Relation
 from experiments.report.claims.rows import Network, Quantity, Row
-from experiments.report.claims.verdicts import Printed
 
 
 class Surplus(NamedTuple):

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from experiments.report.claims.judged import Judged, tally
+from experiments.report.claims.pairs import LEVEL, is_testable
 from experiments.report.claims.rows import QUOTED
-from experiments.report.claims.verdicts import LEVEL, Finding, Status, is_testable
+from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.claims.weaker import is_of_weaker, surplus
 from experiments.report.pages.paper_page import DOCS, page_path
 from experiments.report.wording.markdown import figure_path, table

@@ -8,10 +8,11 @@ import numpy as np
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.matching import recorded
+from experiments.report.claims.pairs import agreement, compared, difference
 from experiments.report.claims.paper import Study, Takeaway
 from experiments.report.claims.rows import Evidence
 from experiments.report.claims.studies import NATS, SURE, SWARM, best_dot
-from experiments.report.claims.verdicts import Status, agreement, compared, difference
+from experiments.report.claims.verdicts import Status
 from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.wording.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from experiments.lattice import command as lattice
 from experiments.lattice.models import NAMES
+from experiments.report.claims.criteria import Criterion, at_most, near
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Paper, Plot
 from experiments.report.claims.quantities import from_test
@@ -25,7 +26,6 @@ from experiments.report.claims.studies import (
     evenness,
     magnitude,
 )
-from experiments.report.claims.verdicts import Criterion, at_most, near
 from experiments.report.kept.lattice_studies import STARTS
 from experiments.report.kept.records import Record
 from experiments.report.papers.lattice_remarks import remarks

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from experiments import adding, char_lm, highway_mnist, permuted_mnist
 from experiments.report.claims.contests import Alike, Final, Last
+from experiments.report.claims.criteria import fails
 from experiments.report.claims.paper import Paper, Plot, Study
 from experiments.report.claims.quantities import accuracy, error_after, exceeds, from_test, logged_accuracy, no_more_than, recoveries
 from experiments.report.claims.relations import Relation, Versus
 from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
-from experiments.report.claims.verdicts import fails
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.low_rank_copying import COPYING, FIXED, LAG, LENGTH
 from experiments.report.papers.low_rank_takeaways import remarks, takeaways

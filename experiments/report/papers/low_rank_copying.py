@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from experiments import copy_memory
 from experiments.report.claims.contests import EndsAbove, First, Last, Recoveries
+from experiments.report.claims.criteria import Criterion, never
 from experiments.report.claims.paper import Study
 from experiments.report.claims.quantities import (
     all_overflow,
@@ -20,7 +21,6 @@ from experiments.report.claims.quantities import (
 )
 from experiments.report.claims.relations import Relation, Versus
 from experiments.report.claims.rows import Network, Quantity, Row
-from experiments.report.claims.verdicts import Criterion, never
 from experiments.report.kept.records import Record
 
 COPY = copy_memory.EXPERIMENT

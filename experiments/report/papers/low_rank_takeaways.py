@@ -12,11 +12,12 @@ from experiments.parameter_table.command import PUBLISHED as PRINTED
 from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.claims.matching import configuration, runs_of
+from experiments.report.claims.pairs import agreement, difference
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.quantities import is_solved, solved
 from experiments.report.claims.relations import Versus
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.verdicts import Status, agreement, difference, span
+from experiments.report.claims.verdicts import Status, span
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
     FASTER,

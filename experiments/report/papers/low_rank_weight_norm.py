@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged, JudgedRelation
+from experiments.report.claims.pairs import agreement
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.quantities import is_solved, overflows_from
 from experiments.report.claims.rows import Network
-from experiments.report.claims.verdicts import agreement
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
     AT_RATES,

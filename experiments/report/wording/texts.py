@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from experiments.report.claims.judged import Judged, JudgedRelation, amount, bound_of
-from experiments.report.claims.verdicts import Finding, Status, Verdict, agreement, is_significant, span
+from experiments.report.claims.pairs import agreement, is_significant
+from experiments.report.claims.verdicts import Finding, Status, Verdict, span
 from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
 
