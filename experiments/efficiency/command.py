@@ -20,7 +20,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
 from lrpt.files import read_json
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import CONFIG, RESULT, run_directories
+from lrpt.runs.layout import CONFIG, RESULT, run_directories
 
 PROGRAM = "python -m experiments.efficiency"
 

@@ -26,7 +26,7 @@ from experiments.report.wording.markdown import RESULTS, figure_path, runs_page
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_text
-from lrpt.runs.run_directory import FIGURES
+from lrpt.runs.layout import FIGURES
 
 REPORT = PurePosixPath("REPRODUCTION.md")
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")

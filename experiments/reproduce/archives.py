@@ -21,7 +21,8 @@ from experiments.report.kept.records import anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, Damaged, intact, updates_in
 from lrpt.runs.files import parsed_object, write_bytes
-from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, RUN, RunDirectory
+from lrpt.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, RUN
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.config import RunConfig
 
 COMMITTED = "commit_success.txt"

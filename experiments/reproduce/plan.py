@@ -24,7 +24,7 @@ from lrpt.engines.jobs import NamedJob, distinct
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import FAILURE
+from lrpt.runs.layout import FAILURE
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
 

@@ -25,7 +25,7 @@ from lrpt.engines.schedule import open_engine, train_all
 from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import FAILURE, RESULT
+from lrpt.runs.layout import FAILURE, RESULT
 
 MODULE = "python -m experiments."
 LINE = "{:>6}  {:>8}  {:>20}  {:>11}  {:>11}  {}"

@@ -17,7 +17,8 @@ from experiments.scaling.processor_time import Descendants, Spent, spend
 from lrpt.errors import UsageError
 from lrpt.networks.counting import count
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import METRICS, RunDirectory
+from lrpt.runs.layout import METRICS
+from lrpt.runs.run_directory import RunDirectory
 
 COMMON = ("--no-compare", "--devices", "1", "--data.test-size", "20")
 """flags of all measured runs: one model, one core, and evaluations that take next to no time"""

@@ -21,7 +21,7 @@ from lrpt.devices import hardware, parallel, processes
 from lrpt.errors import INTACT, WRONG_FLAG, RemoteFailure, UnknownName, UsageError, line_of
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import CONFIG, RESULT
+from lrpt.runs.layout import CONFIG, RESULT
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
 from lrpt.training.event_files import EventFiles

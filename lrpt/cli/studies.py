@@ -13,7 +13,8 @@ from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.run_directory import ENVIRONMENT, RunDirectory
+from lrpt.runs.layout import ENVIRONMENT
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job, fit_all, is_finished
 
 Row = dict[str, Any]

@@ -13,7 +13,9 @@ from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.run_directory import MAY_CHANGE, OLDER, RESULT, RunDirectory
+from lrpt.runs.layout import OLDER, RESULT
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.same_run import MAY_CHANGE
 
 Result = dict[str, Any]
 

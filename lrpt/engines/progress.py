@@ -9,7 +9,7 @@ from typing import Any
 
 from lrpt.engines.jobs import NamedJob
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import METRICS
+from lrpt.runs.layout import METRICS
 
 COLUMNS = ("run", "", "update", "valid loss")
 TAIL = 4096

@@ -15,7 +15,8 @@ from lrpt.engines.worker import Outcome, check_programs
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import updates_in
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import ENVIRONMENT, RunDirectory, check_place
+from lrpt.runs.layout import ENVIRONMENT
+from lrpt.runs.run_directory import RunDirectory, check_place
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.training.loop import Job, is_finished
 

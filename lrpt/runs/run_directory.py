@@ -10,47 +10,19 @@ import hashlib
 import math
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
-from lrpt.errors import UsageError, is_integer, line_of, obstacle_of
+from lrpt.errors import UsageError, line_of, obstacle_of
 from lrpt.files import read_text
 from lrpt.runs import weights
-from lrpt.runs.classes import CLASSES, class_of
-from lrpt.runs.configuration import flatten, from_json
 from lrpt.runs.environment import environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, unwritable, write_json, write_text
-
-CONFIG, ENVIRONMENT, METRICS, RESULT, FAILURE = "config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"
-CHECKPOINTS, FIGURES = "checkpoints", "figures"
-"""Names in a run directory."""
-
-OLDER = ".older"
-"""Ending of run directories that an unpacked archive has replaced, which went further."""
-
-MAY_CHANGE = {
-    *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
-    *("train.checkpoint_minutes", "train.test_each", "data.dir"),
-}
-"""Fields that a resumed run may change. They affect the numbers of an update by rounding only.
-
-In order stream, `train.evaluation_batch` may not change: it is the number of streams of an evaluation, which changes its loss.
-"""
-
-PLACES = {"data.dir", "data.file"}
-"""Fields that name places of one machine. Those of a kept result may be left out."""
-
-RUN = "run"
-"""The field of `config.json` and `result.json` that identifies the run."""
-
-START = "start_sha256"
-"""The field of `config.json` with the SHA-256 of the arrays that the run started from, if it has a start file."""
-
-UNCOMPARED = {"preset", RUN, CLASSES, START}
-"""Fields of `config.json` that do not affect the numbers of a run, or are compared apart from the settings."""
+from lrpt.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN
+from lrpt.runs.same_run import START, differences, flaw_of
 
 REQUIRED = {
     *("preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"),
@@ -61,22 +33,6 @@ REQUIRED = {
 
 class InUse(UsageError):
     """Another command that uses the run directory."""
-
-
-def folders(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield `root` and the folders below it that may hold a run, as `os.walk` does. Leave out those inside a run, and replaced runs.
-
-    The caller may shorten the list of names of inner folders, and they are left out, too.
-    """
-    # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
-    for folder, inner, files in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in (CHECKPOINTS, FIGURES) and not name.endswith(OLDER))
-        yield Path(folder), inner, files
-
-
-def run_directories(root: Path, file: str = CONFIG) -> list[Path]:
-    """Return the run directories below `root` that hold a file, `root` itself included, by name."""
-    return sorted(folder for folder, _, files in folders(root) if file in files)
 
 
 def check_place(root: Path) -> None:
@@ -178,26 +134,21 @@ class RunDirectory:
         try:
             self._check_same(before, now, usual)
         except UsageError:
-            if flaw := _flaw(before, now):
+            if flaw := flaw_of(before, now):
                 raise UsageError(f"{self.path / CONFIG} is damaged ({flaw}): restore it, or name another --workdir", code=1) from None
             raise
 
     def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
-        old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
-        old = {name: usual[name] for name in new.keys() & usual.keys()} | old
-        others = (old.keys() | new.keys()) - _may_change(new)
-        changed = sorted((name for name in others if old.get(name) != new.get(name)), key=lambda name: (not name.endswith("."), name))
-        if not changed:
-            return
-        plainest = changed[0]
-        raise UsageError(
-            f"{self.path} holds a run with {plainest.rstrip('.')} = {old.get(plainest)}, not {new.get(plainest)}{_further(changed[1:])}: "
-            f"repeat its flags to resume it, or name another --workdir, such as {self._named_for(plainest, new.get(plainest))}"
-        )
+        if found := differences(before, now, usual):
+            (name, old, new), *others = found
+            raise UsageError(
+                f"{self.path} holds a run with {name} = {old}, not {new}{_further([other for other, *_ in others])}: repeat its flags to "
+                f"resume it, or name another --workdir, such as {self._named_for(name, new)}"
+            )
 
     def _named_for(self, setting: str, value: Any) -> Path:
         """Return a path beside this directory that says which setting differs."""
-        text = "".join(c for c in f"{setting.rstrip('.').rpartition('.')[2]}-{value}" if c.isalnum() or c in "-_.")
+        text = "".join(c for c in f"{setting.rpartition('.')[2]}-{value}" if c.isalnum() or c in "-_.")
         return self.path.with_name(f"{self.path.name}-{text}")
 
     def identifier(self) -> str:
@@ -353,71 +304,11 @@ class RunDirectory:
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 
-def check_result(path: Path, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Raise a UsageError if the `config.json` in the directory `path` is not what its `result.json` holds."""
-    if found := _contradiction(config, result):
-        raise UsageError(f"{path / CONFIG}: {found}: restore {CONFIG}", code=1)
-
-
-def _contradiction(config: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return the first setting in which `config.json` is not what `result.json` holds, in words; '' if there is none.
-
-    A setting that `config.json` has in addition was new when the run was resumed.
-    """
-    if not isinstance(result.get("config"), dict):
-        return ""
-    then, now = flatten(result["config"]), flatten({name: group for name, group in config.items() if name in result["config"]})
-    may_differ = _may_change(then) | PLACES
-    for name in then:
-        if name not in may_differ and (name not in now or now[name] != then[name]):
-            found = f"is {now[name]}" if name in now else "is missing"
-            return f"{name} {found:.60}, and {RESULT} has {then[name]!s:.60}"
-    return ""
-
-
 def _further(names: Sequence[str]) -> str:
     """Return an addition to the line of an error that names settings; '' if there are none."""
     if not names:
         return ""
-    listed = ", ".join(name.rstrip(".") for name in names[:3])
-    return f" (and {len(names)} more: {listed}{', ...' if len(names) > 3 else ''})"
-
-
-def _may_change(settings: Mapping[str, Any]) -> set[str]:
-    return MAY_CHANGE - ({"train.evaluation_batch"} if settings.get("train.order") == "stream" else set())
-
-
-def _flaw(config: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return what shows that `config.json` is not what a run wrote, in words; '' if it may be another run.
-
-    Settings of optimizer and training, and those of another class, are compared by name alone.
-
-    Args:
-      config: its content.
-      now: the identity of the run of this command.
-    """
-    if missing := [name for name in ("experiment", "seed", "model", "optim", "train", "data") if name not in config]:
-        return f"{missing[0]} is missing"
-    if not is_integer(config["seed"]):
-        return f"seed is {config['seed']!r:.60}, no integer"
-    same = [name for name in ("optim", "train", "data") if name != "data" or config.get(CLASSES) == now.get(CLASSES)]
-    for group in same:
-        if unknown := flatten({group: config[group]}).keys() - flatten({group: now[group]}).keys():
-            return f"{min(unknown)} is no setting"
-    return _flaw_of_model(config)
-
-
-def _flaw_of_model(config: Mapping[str, Any]) -> str:
-    """Return which setting of the model its class refuses. A class that cannot be imported refuses none."""
-    try:
-        kind = class_of(config[CLASSES]["model"])
-    except (UsageError, LookupError, TypeError, AttributeError):
-        return ""
-    try:
-        from_json(kind, config["model"], "model")
-    except UsageError as error:
-        return str(error).partition(":")[0]
-    return ""
+    return f" (and {len(names)} more: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
 
 
 def record_of(lines: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import from_json
 from lrpt.runs.files import DIGEST, is_intact, read_object
-from lrpt.runs.run_directory import CONFIG, RESULT, RUN, check_result
+from lrpt.runs.layout import CONFIG, RESULT, RUN
+from lrpt.runs.same_run import check_result
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.origin import name_of_text
 

@@ -10,7 +10,7 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.files import check_directory, sync, write_json
-from lrpt.runs.run_directory import CONFIG, RUN
+from lrpt.runs.layout import CONFIG, RUN
 
 ORIGIN = "origin"
 """The field of `weights.json` with the identifier of the run that the network was loaded from."""

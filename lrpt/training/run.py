@@ -13,7 +13,8 @@ from lrpt.errors import RemoteFailure, UsageError, line_of
 from lrpt.optim import RECIPES
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import METRICS, RESULT, RunDirectory
+from lrpt.runs.layout import METRICS, RESULT
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training import origin, starting
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig

@@ -17,7 +17,8 @@ from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
 from lrpt.cli.summary import has_rates_to_choose, spread, with_best_learning_rates
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import OLDER, RunDirectory
+from lrpt.runs.layout import OLDER
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)

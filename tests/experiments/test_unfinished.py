@@ -19,7 +19,8 @@ from lrpt.cli.flags import parse
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import OLDER, InUse, RunDirectory
+from lrpt.runs.layout import OLDER
+from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.training.loop import Job, fit, is_finished
 
 pytestmark = pytest.mark.slow

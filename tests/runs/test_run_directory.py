@@ -18,7 +18,9 @@ from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.files import write_json, write_text
-from lrpt.runs.run_directory import OLDER, REQUIRED, RunDirectory, check_result, folders, run_directories
+from lrpt.runs.layout import OLDER, folders, run_directories
+from lrpt.runs.run_directory import REQUIRED, RunDirectory
+from lrpt.runs.same_run import check_result
 
 
 def identity(config=CONFIG, **names):

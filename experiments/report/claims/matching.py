@@ -8,7 +8,7 @@ from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import parse
 from lrpt.optim import RECIPES
 from lrpt.runs.configuration import defaults, flatten, full_name, to_json
-from lrpt.runs.run_directory import MAY_CHANGE, UNCOMPARED
+from lrpt.runs.same_run import MAY_CHANGE, UNCOMPARED
 from lrpt.training.config import RunConfig
 
 # Nothing here decides the model after some number of updates.

@@ -120,7 +120,6 @@ def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
 LEVEL = 0.05
 """probability of calling a difference of two equal models significant, for each relation by itself"""
 
-
 FEWEST = 3
 """Pairs without which nothing is significant: with two, the test has one degree of freedom, and their nearness alone decides it."""
 

@@ -23,7 +23,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import sealed, write_json
-from lrpt.runs.run_directory import CHECKPOINTS
+from lrpt.runs.layout import CHECKPOINTS
 from lrpt.tasks import Chorales
 from lrpt.trained.loading import Loaded, load
 

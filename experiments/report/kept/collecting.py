@@ -13,7 +13,8 @@ from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import is_intact, json_line, sealed, write_json, write_text
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, MAY_CHANGE, METRICS, RESULT, RUN, folders
+from lrpt.runs.layout import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, folders
+from lrpt.runs.same_run import MAY_CHANGE
 
 LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""

@@ -11,7 +11,9 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.files import parsed_json, read_text
 from lrpt.runs.files import DIGEST, is_intact
-from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, check_result, matches_record, with_nan
+from lrpt.runs.layout import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT
+from lrpt.runs.run_directory import matches_record, with_nan
+from lrpt.runs.same_run import check_result
 from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"

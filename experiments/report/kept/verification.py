@@ -14,7 +14,7 @@ from lrpt.datasets.sources import without_downloads
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import CHECKPOINTS, run_directories
+from lrpt.runs.layout import CHECKPOINTS, run_directories
 from lrpt.trained.loading import Loaded
 from lrpt.trained.loading import load as load_network
 

@@ -7,7 +7,7 @@ from experiments.report.kept.records import Record
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import CHECKPOINTS
+from lrpt.runs.layout import CHECKPOINTS
 from lrpt.trained.loading import load, pack
 
 LARGEST, LARGEST_TOGETHER = 5_000_000, 30_000_000

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.report.claims.judged import NONE
 from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.records import Record
-from lrpt.runs.run_directory import FIGURES
+from lrpt.runs.layout import FIGURES
 
 RESULTS = PurePosixPath("experiments/results")
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt")
