@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -61,8 +61,8 @@ class StudyCommand(Generic[O]):
       jobs: options -> the runs.
       keep: options, job and result -> the row of a run.
       show: prints the table of the finished runs and draws the plots; returns further entries of the JSON file.
+      identify: options and job -> the fields of a run's row that are known before it is trained and tell it from the others.
       head: first entries of the JSON file.
-      identify: options and job -> the fields of a run's row that are known before it is trained and tell it from the others (None: none).
     """
 
     experiment: str
@@ -73,8 +73,8 @@ class StudyCommand(Generic[O]):
     jobs: Callable[[O], Sequence[Job]]
     keep: Callable[[O, Job, Mapping[str, Any]], Row]
     show: Callable[[O, Sequence[Finished], Console], Mapping[str, Any]]
-    head: Mapping[str, Any] | None = None
-    identify: Callable[[O, Job], Row] | None = None
+    identify: Callable[[O, Job], Row]
+    head: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, options: O, console: Console) -> None:
         """Train the unfinished runs. Conclude with the finished ones, even after an interruption."""
@@ -97,7 +97,7 @@ class StudyCommand(Generic[O]):
             return
         more = self.show(options, found, console)
         path, rows, diverged = options.workdir / self.summary, [one.row for one in found], self.diverged(options, readable)
-        write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, DIVERGED: diverged, **more})
+        write_json(path, {**self.head, **origin(options, found[0].job), self.rows: rows, DIVERGED: diverged, **more})
         counts = f"{len(found)} of {len(jobs)} runs are finished" + (f", {len(diverged)} diverged" if diverged else "")
         console.say(f"{counts}   summary: {path}   figures: {options.workdir / 'figures'}")
 
@@ -112,20 +112,16 @@ class StudyCommand(Generic[O]):
     def diverged(self, options: O, jobs: Sequence[Job]) -> list[Row]:
         """Return for each run whose training diverged what tells it from the others, and 'update', the update at which it did."""
         found = [(job, RunDirectory(job.path).divergence()) for job in jobs]
-        return [
-            {**(self.identify(options, job) if self.identify else {}), "update": failure["update"]}
-            for job, failure in found
-            if failure is not None
-        ]
+        return [{**self.identify(options, job), "update": failure["update"]} for job, failure in found if failure is not None]
 
     def described(self, options: O) -> dict[str, Any]:
         """Return the first entries of the JSON file and the options."""
-        return {**(self.head or {}), "options": to_json(options)}
+        return {**self.head, "options": to_json(options)}
 
     def is_among(self, options: O, job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether one of the rows of a study with the same options is that of a job. Without `identify`, none is."""
-        known = self.identify(options, job) if self.identify else None
-        return known is not None and any(known.items() <= row.items() for row in rows)
+        """Return whether one of the rows of a study with the same options is that of a job."""
+        known = self.identify(options, job)
+        return any(known.items() <= row.items() for row in rows)
 
 
 def origin(options: Any, job: Job) -> dict[str, Any]:
