@@ -31,7 +31,7 @@ class Point(NamedTuple):
     label: str
     size: float
     score: float
-    data: str = ""
+    data: str
 
 
 def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, convention: str = "paper") -> Point:
@@ -85,7 +85,7 @@ def lines(points: Sequence[Point]) -> dict[str, list[Point]]:
     return found
 
 
-def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str = "paper") -> Path:
+def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str) -> Path:
     """Plot the score against the equivalent size, a line for each family and source of data, and write a PNG and a PDF."""
     with saved_figure(path) as figure:
         axes = figure.subplots()

@@ -110,7 +110,7 @@ def steps_of_flow(trained: Loaded, examples: int, start: int, given: int | None)
     return count
 
 
-def discs_of(trained: Loaded, examples: int = EXAMPLES, steps: Sequence[int] = STEPS) -> tuple[list[Disc], dict[str, Any]]:
+def discs_of(trained: Loaded, examples: int = EXAMPLES, *, steps: Sequence[int]) -> tuple[list[Disc], dict[str, Any]]:
     """Return the discs of both networks at each step, and the Jacobians of the first example by a title.
 
     Raises:

@@ -83,7 +83,7 @@ class Starts(OnRun):
 def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
     """Print discs and eigenvalues at each step, and plot those of one example."""
     steps = steps_of_discs(trained, options.examples, options.steps)
-    found, firsts = discs_of(trained, options.examples, steps)
+    found, firsts = discs_of(trained, options.examples, steps=steps)
     write_json(options.numbers / "discs.json", [one._asdict() for one in found])
     rows = [[one.network, str(one.step), *(f"{figure:.4f}" for figure in one[2:])] for one in found]
     console.table(["network", "step", "mean centre", "mean radius", "spectral radius", "its logarithm"], rows)

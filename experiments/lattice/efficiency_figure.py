@@ -8,7 +8,7 @@ import numpy as np
 from lrpt.analysis.plots import saved_figure
 
 
-def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
+def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str, score: str) -> Path:
     """Plot the mean score against the share of the data, a line for each model and a point for each run, and write a PNG and a PDF.
 
     The plot corresponds to Figure 5 of Ahuja and Morency 2018.

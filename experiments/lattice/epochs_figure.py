@@ -6,7 +6,7 @@ from pathlib import Path
 from lrpt.analysis.plots import saved_figure
 
 
-def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str = "") -> Path:
+def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str) -> Path:
     """Plot a box for each model (Ahuja and Morency 2018, Figure 6), with every run as a point over it, and write a PNG and a PDF.
 
     Boxes go from the first to the third quartile, with a line at the median; whiskers reach to the farthest run

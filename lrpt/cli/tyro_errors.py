@@ -20,7 +20,7 @@ CLOSE = 0.75
 """least similarity of a name to a misspelled one, by `difflib`"""
 
 
-def one_line(text: str, short_flags: Sequence[str] = ()) -> str:
+def one_line(text: str, short_flags: Sequence[str]) -> str:
     """Return the message inside a frame of tyro as one line, with a flag that is close to a misspelled one.
 
     That is the flag that tyro proposes, or one of `short_flags`, of which tyro knows nothing, if its name is closer.

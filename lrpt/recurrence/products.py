@@ -68,8 +68,8 @@ class PreparedOperator(NamedTuple):
         """Return operator.apply(v)."""
         return v @ self.kernel if self._multiplies(v) else self.operator.apply(v)
 
-    def linearized(self, v: Any, y: PyTree = None) -> Any:
-        """Return operator.apply(v) with a derivative that multiplies by `transpose`. If y is given, it is the result."""
+    def linearized(self, v: Any, y: PyTree) -> Any:
+        """Return operator.apply(v) with a derivative that multiplies by `transpose`. If y is not None, it is the result."""
         if self._multiplies(v):
             return _product(v, self.kernel, self.transpose, self.apply(v) if y is None else y)
         return self.operator.apply(v)

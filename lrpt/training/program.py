@@ -74,7 +74,7 @@ def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
 class Evaluator:
     """The mean metrics of several models on one split. Examples of similar length are evaluated together `by_length`."""
 
-    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout, by_length: bool = False) -> None:
+    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout, by_length: bool) -> None:
         self.task, self.layout, self.size = task, layout, task.splits[split].size
         self._lengths = task.splits[split].lengths if by_length else None
         self.batch = min(batch, self.size)

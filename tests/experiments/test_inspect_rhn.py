@@ -240,7 +240,7 @@ def test_bad_input_is_one_line(command, says, music, assert_refused):
 
 def test_discs_are_means_over_examples(music):
     trained = load(music)
-    found, _ = discs_of(trained, 8, [1, 5])
+    found, _ = discs_of(trained, 8, steps=[1, 5])
     read = reading(trained, trained.variables, 8)
     for step, J in zip((1, 5), jacobians(read, [1, 5]), strict=True):
         (disc,) = [one for one in found if (one.network, one.step) == ("trained", step)]

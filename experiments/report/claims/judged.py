@@ -26,7 +26,7 @@ class JudgedQuantity:
     observed: Sequence[Observation]
     smaller: str
     verdict: Verdict | None
-    stand_in: str = ""
+    stand_in: str
 
     @property
     def title(self) -> str:

@@ -180,9 +180,9 @@ class StudyModel:
 
     study: str
     model: str
-    share: float = 100
-    start: str = "lru"
-    flags: str = ""
+    share: float
+    start: str
+    flags: str
 
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
         """Return the value of each seed. Numbers of epochs are lower bounds for runs that the cap on epochs ended."""

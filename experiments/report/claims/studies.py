@@ -231,7 +231,7 @@ class OfSwarm(Source[Score]):
     better: tuple[str, int]
     worse: tuple[str, int]
     flags: str
-    margin: float = 0.0
+    margin: float
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair: a swarm is one sample of settings.

@@ -14,7 +14,7 @@ LARGEST, LARGEST_TOGETHER = 5_000_000, 30_000_000
 """bytes of the weights of one run, and of all of them"""
 
 
-def keep_weights(source: Path, target: Path, record: Record, results: Path, console: Console, data_dir: Path | None = None) -> None:
+def keep_weights(source: Path, target: Path, record: Record, results: Path, console: Console, data_dir: Path | None) -> None:
     """Store the weights of the best state of the run at `source` in the kept result at `target`.
 
     Weights that do not belong to `record` are removed. The console says why weights are not kept; the result is kept without them.

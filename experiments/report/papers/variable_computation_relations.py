@@ -79,9 +79,7 @@ def _beats(
     return Relation(where, f"{better.name} {sign} {worse.name}{of}", contest, (Versus(better, worse, UNPRINTED), *small), strict)
 
 
-def _same_operations(
-    where: str, better: Network, others: tuple[Network, ...], scale: str, of: str, first: tuple[OnCurve, ...] = ()
-) -> Relation:
+def _same_operations(where: str, better: Network, others: tuple[Network, ...], scale: str, of: str, first: tuple[OnCurve, ...]) -> Relation:
     """Return the claim about a network and usual ones of as many operations, judged by the versions in `first` if they were run."""
     return Relation(where, f"{better.name} > an RNN of as many operations ({of})", BPC, (*first, OnCurve(better, others, scale)))
 

@@ -57,7 +57,7 @@ class ScheduleSummary(NamedTuple):
     of_symbols: dict[int, float]
     by_place: list[float]
     explained: dict[str, float]
-    on_characters: float | None = None
+    on_characters: float | None
 
 
 class AroundWords(NamedTuple):
@@ -186,7 +186,7 @@ def both_masks(trained: Loaded) -> dict[str, dict[str, dict[str, float]]]:
     return {mode: trained.evaluate(network) for mode, network in networks.items()}
 
 
-def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, rounds: int = 9, blocks: int = 8) -> list[Timing]:
+def step_times(trained: Loaded, proportions: Sequence[float], steps: int, rounds: int, blocks: int) -> list[Timing]:
     """Time a step at batch 1 over the beginning of the validation split: the unit with constant computation first, then by blocks.
 
     The masks are those of the run: with its sharpness, its threshold and its rounding.
