@@ -13,8 +13,9 @@ from experiments.lattice.command import EXPERIMENT
 from experiments.lattice.gradients_figure import layer_norms_by_epoch, mean_norms, top_to_bottom
 from experiments.lattice.losses_figure import draw_mean, losses_figure
 from experiments.lattice.models import PUBLISHED
+from experiments.lattice.options import Convergence, Efficiency, Gradients
 from experiments.lattice.ranking import gaps, in_words
-from experiments.lattice.studies import STUDIES, Convergence, Efficiency, Gradients
+from experiments.lattice.studies import STUDIES
 from lrpt.analysis.plots import line_style
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass

@@ -30,7 +30,7 @@ from experiments import (
 )
 from experiments.jsb import command as jsb
 from experiments.lattice import command as lattice
-from experiments.lattice import studies as lattice_studies
+from experiments.lattice import options as lattice_options
 from experiments.report.claims.matching import configuration, setting, settings
 from experiments.report.claims.planning import needs
 from experiments.report.writing import PAPERS
@@ -220,7 +220,7 @@ def changes_of_a_run(experiment, subcommand, preset, *flags):
 
 @pytest.mark.parametrize("subcommand", ["convergence", "efficiency"])
 def test_runs_of_a_study_of_lattices_are_else_as_published(subcommand, monkeypatch):
-    monkeypatch.setattr(lattice_studies, "_measure", lambda data, batch_size: (50, 200))
+    monkeypatch.setattr(lattice_options, "_measure", lambda data, batch_size: (50, 200))
     found = changes_of_a_run("lattice", subcommand, "")
     found.pop("data.text_share", None)  # of which a study has several
     found.pop("data.train_share", None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from experiments.lattice.studies import at_cap
+from experiments.lattice.tables import at_cap
 from experiments.report.claims.criteria import Criterion
 from experiments.report.claims.matching import configuration, differences, has_only_begun, is_over, runs_of
 from experiments.report.claims.scales import Scale
