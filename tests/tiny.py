@@ -188,6 +188,6 @@ def interrupted_after(calls):
             yield raised
 
 
-def named_start(config=CONFIG):
+def named_start():
     """Start parameters by name."""
-    return to_named(_template(config).params)
+    return to_named(_template(CONFIG).params)

@@ -29,12 +29,12 @@ def descendants(pid):
     return [found for child in children for found in (child, *descendants(child))]
 
 
-def trainers(node, name="ray::train"):
+def trainers(node):
     """Return the processes of a node that train something."""
     found = []
     for pid in descendants(node.all_processes["raylet"][0].process.pid):
         with suppress(OSError):
-            if Path(f"/proc/{pid}/cmdline").read_text().startswith(name):
+            if Path(f"/proc/{pid}/cmdline").read_text().startswith("ray::train"):
                 found.append(pid)
     return found
 

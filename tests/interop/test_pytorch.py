@@ -313,9 +313,9 @@ def test_a_missing_direction_is_named():
         read_layers(arrays)
 
 
-def params_of(cell, width=WIDTH):
-    start = cell.initialize_carry(jax.random.key(0), (1, width))
-    return cell.init(jax.random.key(0), start, jnp.zeros((1, width)))["params"]
+def params_of(cell):
+    start = cell.initialize_carry(jax.random.key(0), (1, WIDTH))
+    return cell.init(jax.random.key(0), start, jnp.zeros((1, WIDTH)))["params"]
 
 
 def test_one_of_several_cells_must_be_chosen():

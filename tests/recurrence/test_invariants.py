@@ -41,10 +41,10 @@ def parameters():
 CARRY, XS = normal(BATCH, SIZE, seed=5), normal(STEPS, BATCH, SIZE, seed=6)
 
 
-def linear_step(step=two_gates, params=None):
-    params = parameters() if params is None else params
-    calls = trace_calls(step, params, CARRY, XS[0])
-    return LinearStep(step, calls, distinct(params), CARRY, XS[0], Wanted(inputs=False)), calls
+def linear_step():
+    params = parameters()
+    calls = trace_calls(two_gates, params, CARRY, XS[0])
+    return LinearStep(two_gates, calls, distinct(params), CARRY, XS[0], Wanted(inputs=False)), calls
 
 
 def test_every_test_of_the_list_is_here():
