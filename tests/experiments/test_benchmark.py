@@ -10,14 +10,16 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from experiments.benchmark import rounds, worker
+from experiments.benchmark import command, presentation, rounds, worker
 from experiments.benchmark.command import Options, main
-from experiments.benchmark.contenders import CONTENDERS, equal_operations, flax_network
+from experiments.benchmark.contenders import CONTENDERS, TWO, equal_operations, flax_network
 from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
 from experiments.benchmark.rounds import Process
 from experiments.benchmark.workloads import ALL, WORKLOADS, make_task, sizes
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"
@@ -69,6 +71,12 @@ def test_operations_are_products_with_matrices():
     assert sizes(w, w.model)["flops"] == 3 * forward
     dense = ModelConfig(size=128, parametrization="dense")
     assert sizes(w, dense)["flops"] == 6 * 520 * 20 * (3 * 128**2 + 128 * 10 + 10)
+
+
+def test_a_single_prediction_multiplies_by_the_readout_once():
+    w = WORKLOADS["adding"]
+    products = 750 * 3 * (2 * 128 * 24 + 128 + 2 * 128) + 128 + 1  # of one sequence
+    assert sizes(w, w.model)["flops"] == 6 * 20 * products
 
 
 def test_products_with_embeddings_count():
@@ -145,6 +153,60 @@ def test_a_contender_that_dies_while_it_is_measured_says_why(monkeypatch):
             process.time("train")
 
 
+class Given:
+    """A contender, or the peak, whose times are given."""
+
+    def __init__(self, workload, contender):
+        self.metrics = {"flops": 2e6} if contender == "peak" else {"flops": 3e6, "parameters": 7, "flags": "", "compile_seconds": 9.0}
+        self.left = {"train": [1.0, 1.0, 1.0]} if contender == "peak" else {"train": [8.0, 1.0, 3.0], "forward": [2.0, 2.0, 4.0]}
+        self.measures, self.times = list(self.left), {}
+
+    def time(self, measure):
+        ms = self.left[measure].pop(0)
+        self.times.setdefault(measure, []).append({"ms": ms, "cpu_ms": 2 * ms, "page_faults": 0})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_rows_are_medians_of_rounds_and_their_share_of_the_peak(monkeypatch):
+    """The peak is 2e9 operations a second. A forward pass has a third of the operations of an update."""
+    monkeypatch.setattr(rounds, "Process", Given)
+    train, forward = rounds.measure("adding", ["fast"], 3, Console(quiet=True))
+    assert [train[name] for name in ("median_ms", "min_ms", "max_ms", "cpu_ms")] == [3.0, 1.0, 8.0, 6.0]
+    assert (train["peak_flops_per_second"], train["share_of_peak"]) == pytest.approx((2e9, 0.5))
+    assert (forward["flops"], forward["share_of_peak"]) == pytest.approx((1e6, 0.25))
+
+
+@pytest.mark.parametrize(("contender", "flags"), [("plain", ""), ("fast", "--xla_cpu_prefer_vector_width=512")])
+def test_each_contender_has_its_own_flags_and_none_of_the_user(contender, flags, monkeypatch):
+    seen, popen = [], subprocess.Popen
+    code = "import os; print('{\"measures\": []}', flush=True)"
+
+    def start(_, **options):
+        seen.append(options["env"]["XLA_FLAGS"])
+        return popen([sys.executable, "-S", "-c", code], **options)
+
+    monkeypatch.setenv("XLA_FLAGS", "--of_the_user")
+    monkeypatch.setattr(rounds.subprocess, "Popen", start)
+    with Process("adding", contender):
+        assert seen == [flags]
+
+
+def test_contenders_on_two_devices_split_the_batch_and_others_do_not():
+    split = {name: one.build.keywords.get("shards", 1) for name, one in CONTENDERS.items()}
+    assert split == {name: 2 if TWO in one.flags else 1 for name, one in CONTENDERS.items()}
+
+
+@pytest.mark.parametrize(("name", "pack"), [("plain", "never"), ("fast", "auto"), ("fast-padded", "never")])
+def test_sentences_are_packed_by_the_fast_loop_but_for_the_contender_without_packing(name, pack):
+    network = CONTENDERS[name].build.args[0]
+    assert network(WORKLOADS["sentences"])[1].loop.pack == pack
+
+
 def test_times_of_stacked_models_are_those_of_one():
     small = replace(WORKLOADS["adding"], steps=3, batch=2)
     timed = CONTENDERS["plain-8-models"].build(small)
@@ -156,6 +218,15 @@ def test_a_time_is_that_of_one_of_the_updates_of_a_call(monkeypatch):
     monkeypatch.setattr(worker, "WINDOW", 0)
     monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=iter([1.0, 9.0, 9.0]).__next__))
     assert worker.timed(lambda: None, 8)["ms"] == 1000
+
+
+def test_processor_time_and_page_faults_are_those_of_the_updates_alone(monkeypatch):
+    """Two updates, of 0.3 + 0.1 s and 6 page faults together."""
+    usage = [SimpleNamespace(ru_utime=u, ru_stime=s, ru_minflt=faults) for u, s, faults in ((5.0, 2.0, 10), (5.3, 2.1, 16))]
+    monkeypatch.setattr(worker, "WINDOW", 0)
+    monkeypatch.setattr(worker, "resource", SimpleNamespace(getrusage=lambda _: usage.pop(0), RUSAGE_SELF=0))
+    found = worker.timed(lambda: None, 2)
+    assert (found["cpu_ms"], found["page_faults"]) == (pytest.approx(200), 3)
 
 
 @pytest.mark.parametrize("name", ["adding", "lstm"])
@@ -207,6 +278,31 @@ def test_ratios_are_against_rivals_in_the_same_table():
     assert columns == COLUMNS
     fast = dict(zip(columns, lines[1], strict=True))
     assert (fast["plain is x"], fast["flax is x"], fast["torch is x"], fast["forward ms"]) == ("2.50", "3.25", "", "8.0")
+
+
+def test_columns_of_the_table_have_the_units_of_their_heads():
+    (line,) = table([{**row("fast", 24.0), "temporary_bytes": 3 * 2**20, "compile_seconds": 1.5}])[1]
+    fast = dict(zip(COLUMNS, line, strict=True))
+    assert [fast[name] for name in ("MFLOP", "of peak", "temporary MiB", "compile s")] == ["1,000", "10 %", "3.0", "1.5"]
+
+
+def test_whiskers_reach_from_the_shortest_to_the_longest_time():
+    axes = Figure().subplots()
+    presentation._bars(axes, "adding", [{**row("fast", 24.0), "min_ms": 23.0, "max_ms": 30.0}])
+    (whisker,) = axes.containers[-1].errorbar.lines[2][0].get_segments()
+    assert [x for x, _ in whisker] == pytest.approx([23.0, 30.0])
+
+
+def test_workloads_that_were_measured_before_an_interruption_are_in_the_file(tmp_path, monkeypatch):
+    def measure(workload, *_):
+        if workload == "copy":
+            raise KeyboardInterrupt
+        return [row("plain", 60.0)]
+
+    monkeypatch.setattr(command, "measure", measure)
+    with pytest.raises(SystemExit):
+        main(["--workloads", "adding", "copy", "--json", str(tmp_path / "b.json")])
+    assert [one["workload"] for one in json.loads((tmp_path / "b.json").read_text())["rows"]] == ["adding"]
 
 
 def test_reports_are_joined_and_told_in_markdown(tmp_path, capsys):
@@ -262,6 +358,8 @@ def test_reports_of_two_machines_are_not_joined(tmp_path, assert_refused):
     assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "cores 64 beside 2")
     (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "gpu": "G"}))
     assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "gpu G beside None")
+    (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "versions": {"jax": "2"}}))
+    assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "versions {'jax': '2'} beside {'jax': '1'}")
 
 
 def test_options_name_everything_there_is():

@@ -7,6 +7,7 @@ import pytest
 
 from experiments import europarl, music
 from experiments.efficiency import command as efficiency
+from experiments.efficiency.points import Point, lines
 from experiments.report.command import main as report
 from lrpt.cli.command import main
 from lrpt.datasets.abc import drawn_tunes
@@ -105,3 +106,9 @@ def test_efficiency_of_finished_runs(runs, capfd, assert_refused):
     (runs / "damaged" / "result.json").write_text('{"model": "a VCRNN"}')
     assert_refused(efficiency.main, [runs / "damaged"], "result.json has no 'metrics'")
     assert_refused(efficiency.main, [runs / "music"], "has no 'bits_per_character'")
+
+
+def test_points_of_a_line_have_one_source_which_is_named_if_there_are_several():
+    czech, german = (Point("VCRNN", "VCRNN 4", 3.0, 1.5, f"europarl_{language}") for language in ("cs", "de"))
+    assert lines([czech, czech]) == {"VCRNN": [czech, czech]}
+    assert lines([czech, german]) == {"VCRNN on europarl_cs": [czech], "VCRNN on europarl_de": [german]}
