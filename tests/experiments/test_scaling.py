@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +12,19 @@ import numpy as np
 import pytest
 from tiny import EVEN
 
+from experiments import wiki
+from experiments.adding import EXPERIMENT as ADDING
 from experiments.scaling import command as scaling
-from experiments.scaling import sheet
+from experiments.scaling import measured, sheet
 from experiments.scaling.command import main, need
 from experiments.scaling.measured import engine_seconds
 from experiments.scaling.memory import Fit, fit, largest, longest, recurrent_parameters
-from experiments.scaling.processor_time import Descendants, spend
+from experiments.scaling.processor_time import Descendants, Spent, spend
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.runs.console import Console
 from lrpt.training.step import Collectives, init_state, train_step
 
 
@@ -103,6 +107,72 @@ def test_tables_on_paper(capsys, monkeypatch):
     assert "4 rows on each host" in out
 
 
+def rows_of(capsys, first):
+    """Return the cells of the printed lines that begin with `first`."""
+    return [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines() if line.startswith(first)]
+
+
+def test_traffic_is_printed_beside_the_true_number_of_parameters(capsys, monkeypatch):
+    (one,) = (each for each in scaling.PUBLISHED if each.printed == "41,738")
+    monkeypatch.setattr(scaling, "PUBLISHED", [one])
+    main(["traffic"])
+    true = count(one.config, *one.sizes).true
+    assert rows_of(capsys, one.where)[0][-2:] == [f"{true:,}", f"{averaged_bytes(one.config, *one.sizes):,}"]
+
+
+def test_days_of_the_text8_model_are_those_of_computing_and_sending(capsys):
+    """32 hosts of 50 TFLOP/s each, and a ring of 100 Gbit/s, which are 12.5 GB/s."""
+    config = wiki.EXPERIMENT.presets["text8-10x1500"].config
+    compute = 6 * count(config.model, 27, 27).true * 128 * 50 / 32 / 50e12
+    send = 2 * 31 / 32 * averaged_bytes(config.model, 27, 27) / 12.5e9
+    main(["hosts", "--hosts", "32", "--teraflops", "50", "--gigabits", "100"])
+    share, days = 100 * compute / (compute + send), 500 * 14_062 * (compute + send) / 86_400
+    assert rows_of(capsys, "100 Gbit/s") == [["100 Gbit/s", f"{1e3 * send:.1f} ms", f"{share:.2g} %", f"{days:,.1f}"]]
+
+
+def test_what_fits_is_printed_for_each_length_and_size(capsys, monkeypatch):
+    monkeypatch.setattr(scaling, "LOOPS", {"plain": ("plain", "auto")})
+    monkeypatch.setattr(scaling, "fit", lambda *_: LINEAR)
+    main("memory --memory 2 --batch 20 --rank 8 --sizes 128 --lengths 100".split())
+    steps, size = longest(LINEAR, recurrent_parameters(128, 8), 128, 20, 2**31), largest(LINEAR, 8, 100, 20, 2**31)
+    assert rows_of(capsys, "2 GiB") == [["2 GiB", f"{steps:,}", f"{size:,}"]]
+
+
+def test_devices_are_compared_by_the_time_of_one_update(capsys, monkeypatch):
+    """Several updates in a call take 8 s on one device, and 2 s on two."""
+    monkeypatch.setattr(scaling, "jax_contender", lambda *_, shards, updates: SimpleNamespace(train=lambda: None, updates=updates))
+    monkeypatch.setattr(scaling, "in_turns", lambda trained, rounds: {n: [8.0 / n**2] * rounds for n in trained})
+    main("devices --devices 1 2 --rounds 3".split())
+    said = capsys.readouterr().out
+    assert re.findall(r"^(\d) +([\d.]+) +\S+ +\S+ +(\S+)x$", said, re.MULTILINE) == [("1", "2000.0", "1.00"), ("2", "500.0", "4.00")]
+
+
+def test_an_update_is_timed_between_the_first_and_the_last_evaluation(tmp_path, monkeypatch):
+    """Evaluations after 10 and 30 updates, which 4 s of wall time and 2 s of processor time lie between."""
+
+    def spend(commands, watch, note):
+        (tmp_path / "metrics.jsonl").write_text('{"split": "train"}\n')
+        note(Spent(1.0, 1.0))
+        for evaluations, spent in ((1, Spent(5.0, 4.0)), (3, Spent(9.0, 6.0))):
+            (tmp_path / "metrics.jsonl").write_text('{"split": "valid"}\n' * evaluations)
+            note(spent)
+
+    monkeypatch.setattr(measured, "spend", spend)
+    assert measured._shared(1, [], 30, tmp_path, None) == pytest.approx((0.2, 0.1))
+
+
+def test_commands_one_after_another_spend_the_sum_of_their_times(tmp_path, monkeypatch):
+    monkeypatch.setattr(measured, "spend", lambda commands, watch: Spent(3.0, 2.0))
+    monkeypatch.setattr(measured, "RunDirectory", lambda path: SimpleNamespace(result=dict))
+    assert measured._runs(measured.ALONE, 2, [], tmp_path, "", None) == (6.0, 4.0)
+
+
+def test_operations_of_the_timed_model_are_those_of_one_of_its_updates():
+    config = ADDING.presets["paper"].config
+    expected = 6 * count(config.model, 2, 1).true * config.train.batch_size * 750
+    assert measured._model() == {"operations": expected, "updates": 14_500}
+
+
 MEASURED = {
     "runs": 2,
     "updates": 1000,
@@ -123,6 +193,16 @@ def test_an_engine_costs_what_it_adds_to_single_commands():
     assert engine_seconds(MEASURED, "local, 1 process") == (1.0, 1.0)
     assert engine_seconds(MEASURED, "local, 2 processes") == (1.5, 1.0)
     assert engine_seconds(MEASURED, "ray, 1 node") == (3.0, 3.0)
+
+
+def test_two_processes_that_share_a_model_are_compared_by_wall_time_and_by_the_time_of_each(capsys):
+    """Two processes spend 0.5 s together, 0.25 s each, of what one spends 0.4 s on."""
+    about = {"processor": "P", "cores": 2, "versions": {"jax": "1"}, "date": "2026-01-01", "load_before": 0.0, "load_after": 0.0}
+    engines = {"ray, 2 nodes": [[9.0, 15.0]], **MEASURED["engines"]}
+    processes = {"small, 1": [[0.4, 0.1]], "wide, 1": [[0.5, 0.4]], "wide, 2": [[0.2, 0.5]]}
+    measured.show({**MEASURED, **about, "engines": engines, "processes": processes}, Console())
+    wide = ["wide, 1", "500.0", "400.0", "1.00x", "1.00x"], ["wide, 2", "200.0", "500.0", "2.50x", "1.60x"]
+    assert rows_of(capsys, "wide") == list(wide)
 
 
 def test_the_sheet_is_computed_from_what_was_measured(tmp_path, capsys):
