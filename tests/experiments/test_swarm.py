@@ -7,10 +7,12 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.jsb import command as jsb
 from experiments.jsb.swarm import Options, keep, show, study, width
-from experiments.jsb.swarm_figure import beeswarm, by_group
+from experiments.jsb.swarm_figure import beeswarm, by_group, swarm_figure
+from lrpt.analysis import plots
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.studies import Finished
@@ -36,7 +38,7 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     assert len(jobs) == 3 * 2 * 20
     assert most_together(jobs) == 20
     rates, spreads = np.array([(job.config.optim.initial_learning_rate, job.config.model.initial.scale) for job in jobs]).T
-    assert len(set(rates)) == len(set(spreads)) == len(jobs)
+    assert len(set(rates)) == len(set(spreads)) == len(set(np.round(spreads / rates, 9))) == len(jobs)
     assert 1e-3 <= rates.min() < 2e-3 < 5e-2 < rates.max() <= 1e-1
     assert 1e-4 <= spreads.min() < 2e-4 < 5e-3 < spreads.max() <= 1e-2
     assert {job.config.model.initial.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
@@ -155,8 +157,11 @@ def test_a_dot_has_the_lowest_losses_of_the_training_and_the_validation_split(tm
     job.path.mkdir()
     RunDirectory(job.path).append_metrics([{"update": k, "split": split, "loss": loss} for k, (split, loss) in enumerate(lines)])
     metrics = {"valid": {"loss": 1.0}, "test": {"loss": 1.5}}
-    row = keep(Options(), job, {"parameters": {"true": 2_000}, "metrics": metrics, "updates": 5, "seconds": 1.0})
-    assert (row["lowest_train_loss"], row["lowest_valid_loss"]) == (2.0, 1.0)
+    row = keep(Options(), job, {"parameters": {"true": 2_000, "paper": 1_900}, "metrics": metrics, "updates": 5, "seconds": 1.0})
+    assert (row["lowest_train_loss"], row["lowest_valid_loss"], row["parameters"]) == (2.0, 1.0, 2_000)
+    settings = row["learning_rate"], row["initial_scale"], row["carry_bias"]
+    initial = job.config.model.initial
+    assert settings == (job.config.optim.initial_learning_rate, initial.scale, initial.carry_bias)
 
 
 def test_networks_that_learned_more_than_the_shares_of_the_notes_are_counted(tmp_path, capsys):
@@ -170,6 +175,18 @@ def test_networks_that_learned_more_than_the_shares_of_the_notes_are_counted(tmp
 def test_dots_are_grouped_by_architecture_and_depth():
     dots = [{"cell": "rhn", "depth": depth, "lowest_train_loss": loss} for depth, loss in [(2, 3.0), (1, 2.0), (1, 1.0)]]
     assert by_group(dots) == {"rhn": {1: [2.0, 1.0], 2: [3.0]}}
+
+
+def test_dots_stand_beside_the_number_of_their_depth(tmp_path, monkeypatch):
+    """Two architectures, of which the second one has no network of depth 1."""
+    drawn = []
+    monkeypatch.setattr(plots, "_save_png", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
+    swarm_figure({"rhn": {1: [1.0], 4: [2.0]}, "dt_rnn": {4: [3.0]}}, tmp_path / "a.png", "", 5.0)
+    axes = drawn[0].axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4"]
+    assert [line.get_xdata().tolist() for line in axes.lines[:2]] == [pytest.approx([-0.2, 0.8]), pytest.approx([1.2])]
+    assert axes.lines[2].get_ydata() == [5.0, 5.0]
 
 
 def test_no_two_dots_are_at_one_place():
