@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tiny
 
-from experiments.compress import main, moments
+from experiments.compress import _further, main, moments
 from lrpt.cli.command import main as train
 from lrpt.compression.moments import second_moments
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
@@ -112,6 +112,13 @@ def test_the_command_trains_the_written_parameters_further(run, capsys):
     result = json.loads((output / "result.json").read_text())
     assert result["metrics"]["test"] == pytest.approx(found["metrics"]["test"]["after"], rel=1e-3)
     assert result["parameters"]["true"] == found["parameters"]["after"]
+
+
+def test_the_command_trains_further_with_the_seed_of_the_run(tmp_path):
+    trained = SimpleNamespace(experiment="copy_memory", config=DENSE, preset="quick", seed=3)
+    command = _further(trained, SimpleNamespace(config=tiny.CONFIG.model), tmp_path / "start.npz")["command"]
+    words = shlex.split(command)
+    assert [words[words.index(flag) + 1] for flag in ("--seed", "--workdir")] == ["3", str(tmp_path)]
 
 
 def test_the_table(run, capsys, tmp_path):

@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +18,7 @@ from experiments import export as command
 from experiments.export import main
 from lrpt.cli.command import main as train
 from lrpt.interop import factorized
+from lrpt.runs.console import Console
 
 pytest.importorskip("flatbuffers")
 
@@ -126,3 +129,31 @@ def test_a_full_disk_leaves_no_part_of_a_program(finished, tmp_path, monkeypatch
 )
 def test_wrong_flags(words, says, assert_refused):
     assert_refused(main, words, *says)
+
+
+def test_the_latency_is_that_of_the_shortest_round_in_microseconds(monkeypatch):
+    monkeypatch.setattr(command, "in_turns", lambda steps, *_, **__: dict(zip(steps, ([3e-6, 2e-6], [5e-6, 9e-6]), strict=True)))
+    assert command.microseconds([print, print], 2) == pytest.approx([2.0, 5.0])
+
+
+def test_each_timed_step_goes_on_from_the_state_of_the_one_before():
+    states = []
+
+    def program(x, first, *state):
+        states.append([int(each) for each in state])
+        return np.zeros(1), *(each + 1 for each in state)
+
+    interface = SimpleNamespace(step=(), dtype=np.int32)
+    step = command._stepping(SimpleNamespace(interface=interface, start=lambda rows: SimpleNamespace(carry=[3, 7])), program)
+    for _ in range(3):
+        step()
+    assert states == [[3, 7], [4, 8], [5, 9]]
+
+
+def test_the_table_has_the_numbers_of_each_network_under_their_heads(capsys):
+    row = {"network": "GRU 4", "parameters": 1_234, "kB": 4.936, "test": {"loss": 0.5}, "us": 7.2}
+    untrained = {"network": "PyTorch", "parameters": 2_000, "kB": 8.0, "test": {}, "us": 90.0}
+    command.show({"table": [row, untrained], "written": [], "not_written": {}, "scaling": {}}, Console())
+    _, first, second = (re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines())
+    assert first == ["GRU 4", "1,234", "4.9", "0.5", "7"]
+    assert second == ["PyTorch", "2,000", "8.0", "90"]

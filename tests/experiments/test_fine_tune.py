@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from tiny import tree
 
-from experiments.fine_tune import main, write_start
+from experiments import fine_tune as command
+from experiments.fine_tune import Options, main, show, write_start
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
+from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import load_arrays
 from lrpt.tasks import NextSymbol
 from lrpt.trained.loading import load
@@ -111,3 +113,29 @@ def test_what_does_not_fit_is_one_line(flags, says, run, tmp_path, assert_refuse
     (tmp_path / "text").write_text(NEW * 40)
     where = ["--data.file", tmp_path / "text", "--data.steps", "4", "--workdir", tmp_path / "tuned"]
     assert_refused(main, [*flags.replace("RUN", str(run)).split(), *where], says)
+
+
+def test_training_has_the_settings_and_the_seed_of_the_flags(tmp_path, monkeypatch):
+    (tmp_path / "text").write_text(NEW * 40)
+    data, trained, started = NextSymbol(file=tmp_path / "text", reading="stream", steps=4), [], []
+    monkeypatch.setattr(command, "prepare", lambda *_: (ModelConfig(size=6), {"params": {}, "frozen": {}}))
+    monkeypatch.setattr(command, "write_start", lambda job, _: started.append(job))
+    monkeypatch.setattr(command, "fit", lambda config, paths, **_: trained.append((config, paths)))
+    monkeypatch.setattr(command, "report", lambda *_: {})
+    settings = {"updates": 7, "evaluate_every": 3, "batch_size": 2, "learning_rate": 0.02, "seed": 5}
+    command.fine_tune(Options(data=data, **settings, workdir=tmp_path / "tuned"), Console(quiet=True))
+    ((config, paths),) = trained
+    assert paths == {5: tmp_path / "tuned"}
+    assert started == [Job(config, 5, tmp_path / "tuned")]
+    assert config.optim == OptimConfig("adam", 0.02)
+    train = config.train
+    assert (train.updates, train.evaluate_every, train.batch_size, train.evaluation_batch, train.order) == (7, 3, 2, 2, "stream")
+    assert train.start == tmp_path / "tuned" / "start.npz"
+
+
+def test_columns_of_the_table_are_in_the_order_of_their_heads(capsys):
+    metrics = {"test": {when: {"loss": loss} for when, loss in (("merged", 1.0), ("start", 3.0), ("adapted", 2.0))}}
+    show({"metrics": metrics, "model": "GRU 6", "parameters": {"trained": 5, "frozen": 9}, "written": "a", "settings": {}}, Console())
+    said = capsys.readouterr().out
+    assert said.splitlines()[1].split() == ["test", "loss", "3", "2", "1"]
+    assert "5 parameters trained, 9 frozen" in said

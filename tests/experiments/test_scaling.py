@@ -133,7 +133,7 @@ def test_days_of_the_text8_model_are_those_of_computing_and_sending(capsys):
 def test_what_fits_is_printed_for_each_length_and_size(capsys, monkeypatch):
     monkeypatch.setattr(scaling, "LOOPS", {"plain": ("plain", "auto")})
     monkeypatch.setattr(scaling, "fit", lambda *_: LINEAR)
-    main("memory --memory 2 --batch 20 --rank 8 --sizes 128 --lengths 100".split())
+    main(["memory", "--memory", "2", "--batch", "20", "--rank", "8", "--sizes", "128", "--lengths", "100"])
     steps, size = longest(LINEAR, recurrent_parameters(128, 8), 128, 20, 2**31), largest(LINEAR, 8, 100, 20, 2**31)
     assert rows_of(capsys, "2 GiB") == [["2 GiB", f"{steps:,}", f"{size:,}"]]
 
@@ -142,7 +142,7 @@ def test_devices_are_compared_by_the_time_of_one_update(capsys, monkeypatch):
     """Several updates in a call take 8 s on one device, and 2 s on two."""
     monkeypatch.setattr(scaling, "jax_contender", lambda *_, shards, updates: SimpleNamespace(train=lambda: None, updates=updates))
     monkeypatch.setattr(scaling, "in_turns", lambda trained, rounds: {n: [8.0 / n**2] * rounds for n in trained})
-    main("devices --devices 1 2 --rounds 3".split())
+    main(["devices", "--devices", "1", "2", "--rounds", "3"])
     said = capsys.readouterr().out
     assert re.findall(r"^(\d) +([\d.]+) +\S+ +\S+ +(\S+)x$", said, re.MULTILINE) == [("1", "2000.0", "1.00"), ("2", "500.0", "4.00")]
 

@@ -6,11 +6,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tiny import EVEN, EXPERIMENT, changed, flags, sharpening
 
 from experiments.search.command import Options, Search, main, tell
+from experiments.search.figure import draw_search
 from experiments.search.halving import best_line, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
+from lrpt.analysis import plots
+from lrpt.analysis.curves import Curve
 from lrpt.engines.schedule import Report
 from lrpt.runs.console import Console
 
@@ -216,8 +220,11 @@ def test_a_round_is_ranked_by_what_was_known_at_its_end(tmp_path, monkeypatch):
 def test_the_table_shows_the_evaluation_that_ranks_a_trial(tmp_path, monkeypatch):
     search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3",), runs=2, workdir=tmp_path), ["--preset", "wide-state"])
     lines = [{"update": 1, "loss": 1.0, "recall": 0.5}, {"update": 2, "loss": 3.0, "recall": 0.2}]
+    drawn = []
     monkeypatch.setattr(search, "evaluations", lambda trial: lines)
+    monkeypatch.setattr("experiments.search.command.draw_search", lambda curves, *_: drawn.append(curves))
     tell(search, [0, 1], 2, Console(quiet=True))
+    assert [(curve.updates, curve.scores) for curve in drawn[0]] == [([1, 2], [0.5, 0.2])] * 2
     (trial, _) = json.loads((tmp_path / "search.json").read_text())["trials"]
     assert (trial["updates"], trial["loss"], trial["recall"]) == (2, 1.0, 0.5)
 
@@ -233,3 +240,21 @@ def test_failed_trials_of_later_rounds_come_before_those_of_earlier_ones(tmp_pat
     monkeypatch.setattr("experiments.search.command.train_all", train)
     monkeypatch.setattr(search, "evaluations", lambda trial: [{"update": 1, "loss": 1.0 + trial}])
     assert search.run(Console(quiet=True)) == ([2, 3, 1, 0], 2)
+
+
+def test_draws_and_runs_have_the_seed_of_the_search(tmp_path):
+    over = ("optim.learning-rate=1e-4..1e-2",)
+    one, other = (Search(EXPERIMENT, Options(over=over, runs=2, seed=seed, workdir=tmp_path), []) for seed in (0, 3))
+    assert one.trials != other.trials
+    assert other._job(0, 4).job.seed == 3
+
+
+def test_the_best_trials_are_named_and_the_others_are_grey(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "_save_png", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
+    draw_search([Curve(str(k), [1, 2], [3.0 + k, 2.0 + k]) for k in range(7)], "loss", tmp_path / "a.png", "")
+    (axes,) = drawn[0].axes
+    grey = [line.get_ydata().tolist() for line in axes.lines if line.get_color() == "0.8"]
+    assert grey == [[9.0, 8.0], [8.0, 7.0]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["0", "1", "2", "3", "4"]

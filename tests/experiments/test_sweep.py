@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from experiments.report.kept.collecting import collect
 from experiments.sweep import Options, Part, main, part_of, split
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import Report
+from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.training.loop import Job, fit
 
@@ -146,6 +148,41 @@ def test_results_of_another_configuration_are_refused(tmp_path, capsys):
 def test_every_configuration_gets_its_first_seed_early(tmp_path):
     part = part_of(EXPERIMENT, tmp_path, Options(seeds=2, workdir=tmp_path), ["--vary", "model.rank=1,2"])
     assert [(one.job.seed, one.job.config.model.matrices.rank) for one in part.jobs] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
+def test_the_limit_of_runs_counts_experiments_presets_and_seeds(monkeypatch):
+    monkeypatch.setattr(sweep, "part_of", lambda *_: Part(EXPERIMENT, Path(), (), None, "loss"))
+    monkeypatch.setattr(sweep, "train_all", lambda *_: Report([], {}))
+    with pytest.raises(UsageError, match="runs: about 12,000, and the limit is 10,000"):
+        sweep.sweep([EXPERIMENT] * 2, Options(presets=("a", "b", "c"), seeds=2_000), [], Console(quiet=True))
+
+
+def test_seeds_follow_the_first_one(tmp_path):
+    part = part_of(EXPERIMENT, tmp_path, Options(seed=5, seeds=2, workdir=tmp_path), [])
+    assert [(one.job.seed, one.job.path.name) for one in part.jobs] == [(5, "quick-seed5"), (6, "quick-seed6")]
+
+
+def test_each_of_several_experiments_has_a_directory_of_its_own(tmp_path):
+    options = Options(workdir=tmp_path)
+    assert [sweep._root(EXPERIMENT, options, several) for several in (False, True)] == [tmp_path, tmp_path / EXPERIMENT.name]
+
+
+def test_runs_that_another_command_trains_are_not_in_the_table(tmp_path, monkeypatch):
+    jobs = tuple(NamedJob(Job(EVEN, seed, tmp_path / f"run{seed}"), {}) for seed in range(3))
+    shown = []
+    monkeypatch.setattr(sweep, "RunDirectory", lambda path: SimpleNamespace(result=lambda: {"a": 1}))
+    monkeypatch.setattr(sweep, "summarize", lambda *given: shown.append(given[3]))
+    sweep._summarize(Part(EXPERIMENT, tmp_path, jobs, None, "loss"), Report([jobs[0], jobs[2]], {}), True, Console(quiet=True))
+    assert shown == [[tmp_path / "run0", tmp_path / "run2"]]
+
+
+@pytest.mark.parametrize(("failed", "status"), [({}, 0), ({"run": "it died"}, 1)])
+def test_a_failed_run_is_in_the_exit_status_and_experiments_know_of_no_limit_if_the_sweep_does_not(failed, status, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(sweep, "train_all", lambda *_: Report([], {tmp_path / name: why for name, why in failed.items()}))
+    monkeypatch.setattr(sweep, "part_of", lambda *words: given.append(words[-1]) or Part(EXPERIMENT, tmp_path, (), None, "loss"))
+    assert sweep.sweep([EXPERIMENT], Options(huge=True, workdir=tmp_path), ["--a"], Console(quiet=True)) == status
+    assert given == [["--a", "--huge"]]
 
 
 @pytest.mark.parametrize("all_rates", [False, True])
