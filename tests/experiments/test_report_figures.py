@@ -1,6 +1,7 @@
 """Figures of the report: what is drawn is read from the figure, and compared with runs made up here."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,11 +9,14 @@ from kept_runs import make_run as made
 from matplotlib.figure import Figure
 
 from experiments import variable_computation as characters
+from experiments.efficiency.points import Point
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.rows import Evidence
 from experiments.report.command import ROOT
+from experiments.report.figures import highway as highway_figures
 from experiments.report.figures.analyses import analysis_figures
-from experiments.report.figures.learning_curves import draw_study
+from experiments.report.figures.learning_curves import _draw, draw_study
+from experiments.report.figures.schedules import _draw_family, _draw_words
 from experiments.report.figures.shared import CONSTANT_RATE, FALLING_RATE, draw_levels, panels, spread, styles
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.records import load
@@ -244,3 +248,78 @@ def test_levels_have_styles_of_their_own():
 )
 def test_labels_are_moved_as_far_as_they_overlap(places, expected):
     assert spread(places, [0.1] * len(places)) == pytest.approx(expected)
+
+
+# Means of seeds
+
+
+def test_a_thick_line_is_the_median_of_the_seeds_and_the_band_their_range():
+    axes = Figure().subplots()
+    _draw(axes, [{1: 1.0, 2: 5.0}, {1: 2.0}, {1: 6.0}], plots.line_style(0))
+    assert axes.lines[-1].get_xydata().tolist() == [[1, 2.0]]
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (1.0, 6.0)
+
+
+def test_a_line_over_a_setting_is_the_mean_of_its_seeds(tmp_path, drawn):
+    (study,) = (study for study in highway.STUDIES if study.published_over)
+    for seed, perplexity in enumerate((127.0, 131.0)):
+        test = {"perplexity": perplexity}
+        make_run(tmp_path, highway.WORDS, "--preset equal-2", seed, {1_327: 130.0}, "perplexity", test, name=f"run-{seed}")
+    ((_, draw),) = analysis_figures(study, Evidence(load(tmp_path))).values()
+    draw(tmp_path / "a.png")
+    line, dots = drawn[0].axes[0].lines
+    assert line.get_xydata().tolist() == [[2, 129.0]]
+    assert sorted(dots.get_ydata()) == [127.0, 131.0]
+
+
+def test_words_show_the_mean_schedule_and_dotted_that_of_spaces_only():
+    axes = Figure().subplots()
+    words = [{"offsets": [0, 1], "means": [m, 0.5], "control": [0.25, 0.25]} for m in (0.25, 0.75)]
+    _draw_words(axes, [SimpleNamespace(analysis={"words": one}) for one in words], plots.line_style(0), "VCRNN")
+    solid, dotted = axes.lines
+    assert solid.get_ydata().tolist() == [0.5, 0.5]
+    assert (dotted.get_linestyle(), dotted.get_ydata().tolist()) == (":", [0.25, 0.25])
+
+
+def test_a_family_has_a_line_through_the_means_of_its_networks():
+    axes = Figure().subplots()
+    networks = [[Point("RNN", "RNN", size, score) for size, score in own] for own in (((90, 1.75),), ((50, 2.0), (52, 3.0)))]
+    _draw_family(axes, networks, [], plots.line_style(0), "RNN")
+    assert axes.lines[0].get_xydata().tolist() == [[51, 2.5], [90, 1.75]]
+
+
+# Layers of highway networks
+
+
+def test_bars_of_gates_stand_at_their_layers(drawn, tmp_path):
+    found = [{"network": name, "layer": layer, "mean": 0.5, "deviation": 0.1} for name in ("untrained", "trained") for layer in (1, 2)]
+    highway_figures._gates(found, "", tmp_path / "a.png")
+    centres = [bar.get_x() + bar.get_width() / 2 for bar in drawn[0].axes[0].patches]
+    assert centres == pytest.approx([0.8, 1.8, 1.2, 2.2])
+
+
+def test_lesions_are_drawn_as_they_are_kept(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(highway_figures, "lesion_figure", lambda found, *_: given.append(found))
+    highway_figures._lesions({"intact": 1.0, "shut": [2.0], "opened": [3.0]}, "", tmp_path / "a.png")
+    assert given == [(1.0, (2.0,), (3.0,))]
+
+
+def test_steps_after_the_end_of_an_example_are_white(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(highway_figures, "gate_figure", lambda activity, *_: given.append(activity))
+    highway_figures._heat_map([[[0.1, 0.2, 0.3]], [[0.4]]], "", tmp_path / "a.png")
+    np.testing.assert_array_equal(given[0], [[[0.1, 0.2, 0.3]], [[0.4, np.nan, np.nan]]])
+
+
+@pytest.mark.parametrize("name", ["lattice_convergence_ptb"])
+def test_epochs_stand_beside_published_epochs_and_below_the_cap(name, tmp_path, drawn):
+    study = evidence_of(ROOT).studies[name]
+    draw_studies(Evidence((), {name: study}), tmp_path)
+    axes = drawn[0].axes[0]
+    (published,) = (line for line in axes.lines if line.get_marker() == "D")
+    assert min(published.get_ydata()) >= 2, "losses are below 1"
+    heights = sorted(y for line in axes.lines if line.get_alpha() == 0.6 for y in line.get_ydata())
+    assert heights == sorted(run["epochs_to_best"] for run in study["runs"] if run["share"] == 100)
+    assert study["options"]["epochs"] in {line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "-"}
