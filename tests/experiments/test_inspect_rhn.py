@@ -1,7 +1,9 @@
 """The tool that looks into a trained network: what it reads is what the model computes, and every command draws or says something."""
 
 import json
+import math
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from experiments import wiki
+from experiments.inspect_rhn import dropout, spectra
 from experiments.inspect_rhn.command import main
 from experiments.inspect_rhn.numbers import discs_of, flow_of, gates_of
 from experiments.inspect_rhn.reading import all_jacobians, both, jacobians, loss_of, reading
@@ -18,6 +21,7 @@ from experiments.report.kept.analyses import by_step
 from lrpt.analysis.gradient_flow import products, step_bound
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
+from lrpt.runs.console import Console
 from lrpt.runs.files import sealed
 from lrpt.trained.loading import load
 
@@ -102,6 +106,42 @@ def test_every_command_draws(command, figure, says, music, capsys):
         assert isinstance(value, str) or min(abs(value - one) for one in printed) <= 6e-4 * max(1, abs(value))
 
 
+def cells(capsys):
+    """Return the cells of all printed lines."""
+    return [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_increases_of_lesions_are_those_over_the_loss_of_the_whole_network(music, capsys):
+    main(["lesions", str(music), "--examples", "3"])
+    found = json.loads((music / "lesions.json").read_text())
+    said, intact = cells(capsys), found["intact"]
+    for layer, (shut, opened) in enumerate(zip(found["shut"], found["opened"], strict=True), 1):
+        assert [str(layer), *(f"{number:.5g}" for number in (shut, shut - intact, opened, opened - intact))] in said
+    assert len(found["shut"]) == 2
+
+
+def test_means_of_gates_stand_before_their_deviations(music, capsys):
+    main(["gates", str(music)])
+    found = {(one["network"], one["layer"]): one for one in json.loads((music / "transform_gates.json").read_text())}
+    first = [f"{found[network, 1][what]:.3f}" for network in ("untrained", "trained") for what in ("mean", "deviation")]
+    assert ["1", *first] in cells(capsys)
+
+
+def test_norms_stand_before_their_roots_and_the_spectral_radius(music, capsys):
+    main(["flow", str(music), "--steps", "3"])
+    (one,) = (one for one in json.loads((music / "flow.json").read_text()) if (one["network"], one["steps"]) == ("trained", 3))
+    numbers = f"{one['norm']:.4g}", f"{one['by_step']:.4f}", f"{one['spectral_radius']:.4g}", f"{one['bound']:.4g}"
+    assert ["trained", "3", *numbers] in cells(capsys)
+
+
+def test_eigenvalues_at_initialization_are_those_of_the_depth_and_the_bias_of_the_run(music, capsys, monkeypatch):
+    given, sweep = [], spectra.initialization_sweep
+    monkeypatch.setattr(spectra, "initialization_sweep", lambda *words, **how: given.append(how) or sweep(*words, **how))
+    main(["starts", str(music), "--spreads", "0.1", "--sizes", "3"])
+    assert given == [{"depth": 2, "carry_bias": 2.0, "identity": False}]
+    assert [line[:2] for line in cells(capsys) if len(line) == 5][1:] == [["3", "0.1"]]
+
+
 @pytest.mark.parametrize(("command", "column", "steps"), [("discs", "step", {1}), ("flow --start 2", "steps", {1, 2, 4})])
 def test_steps_that_are_not_given_are_those_that_the_sequences_have(command, column, steps, music):
     """The defaults are for longer sequences than these, of five steps."""
@@ -153,7 +193,8 @@ def test_bounds_are_singular_values(music, capsys):
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("trained")]
     cell = load(music).variables["params"]["recurrent"]["cell"]["recurrent"]
     assert len(lines) == 4
-    for _, layer, name, sigma, gamma, bound, _ in lines:
+    for _, layer, name, sigma, gamma, bound, below in lines:
+        assert below == ("yes" if float(bound) < 1 else "no")
         R = np.float64(cell[f"{int(layer) - 1}_{name}"]["kernel"])
         largest = np.sqrt(np.linalg.eigvalsh(R @ R.T)[-1])
         assert float(sigma) == pytest.approx(largest, abs=1e-4)
@@ -218,6 +259,23 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
     assert "without dropout: " in said
 
 
+def test_the_loss_without_dropout_is_that_of_the_same_split(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(dropout, "monte_carlo", lambda *_, **__: SimpleNamespace(loss=3.0, passes=[4.0, 6.0], left_out=0))
+    losses = {"valid": {"loss": 1.0}, "test": {"loss": 2.0}}
+    trained = SimpleNamespace(model=None, variables=None, task=SimpleNamespace(splits=losses), evaluate=lambda: losses)
+    options = SimpleNamespace(split="valid", passes=2, rows=1, seed=0, worst=math.inf, numbers=tmp_path)
+    dropout.show_monte_carlo(options, trained, Console())
+    said = cells(capsys)
+    assert said[1:3] == [["mean of probabilities", "3.0000", "20.086"], ["single passes, mean", "5.0000", "148.413"]]
+    assert said[-1] == ["without dropout: 1.0000 nats, perplexity 2.718"]
+    found = json.loads((tmp_path / "monte_carlo.json").read_text())
+    assert (found["mean_of_probabilities"], found["without_dropout"]) == (3.0, 1.0)
+
+
+def test_a_limit_of_the_perplexity_is_one_of_the_loss_in_nats():
+    assert dropout._nats(math.e) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
@@ -245,6 +303,8 @@ def test_discs_are_means_over_examples(music):
     for step, J in zip((1, 5), jacobians(read, [1, 5]), strict=True):
         (disc,) = [one for one in found if (one.network, one.step) == ("trained", step)]
         largest = np.abs(np.linalg.eigvals(np.float64(J))).max(axis=-1)
+        off = np.abs(J).sum(axis=-1) - np.abs(np.diagonal(J, axis1=-2, axis2=-1))
+        assert disc.radius == pytest.approx(off.mean(), rel=1e-4)
         assert disc.centre == pytest.approx(np.diagonal(J, axis1=-2, axis2=-1).mean(), rel=1e-4)
         assert (disc.spectral_radius, disc.logarithm) == pytest.approx((largest.mean(), np.log(largest).mean()), rel=1e-4)
 
