@@ -16,6 +16,7 @@ from experiments.lattice.models import PUBLISHED
 from experiments.lattice.options import Convergence, Efficiency, Gradients
 from experiments.lattice.ranking import gaps, in_words
 from experiments.lattice.studies import STUDIES
+from experiments.lattice.tables import _bounded, at_cap
 from lrpt.analysis.plots import line_style
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
@@ -207,3 +208,18 @@ def test_the_curve_is_dotted_from_where_a_seed_has_ended_and_holds_its_last_valu
     draw_mean(axes, [[3.0, 2.0, 1.0], [4.0, 2.0]], "LRU", line_style(0))
     solid, dotted = (line.get_xydata().tolist() for line in axes.lines)
     assert (solid, dotted) == ([[1, 3.5], [2, 2]], [[2, 2], [3, 1.5]])
+
+
+def test_the_cap_ended_a_run_whose_patience_was_not_at_its_end():
+    """With a patience of three epochs and a cap of 20, a run that is best at epoch 17 has ended by itself."""
+    assert [at_cap({"epochs": 20, "epochs_to_best": best}, 20, 3) for best in (17, 18)] == [False, True]
+
+
+def test_epochs_are_a_lower_bound_if_the_cap_ended_any_seed():
+    options, runs = Convergence(epochs=20, patience=3), [{"epochs": 20, "epochs_to_best": 18}, {"epochs": 9, "epochs_to_best": 6}]
+    assert _bounded(options, runs)[0] == ">= 12.0"
+    assert _bounded(options, runs[1:] * 2)[0] == "6.0"
+
+
+def test_norms_are_averaged_over_the_epochs_that_all_seeds_have():
+    assert mean_norms([[[1.0, 2.0, 9.0]], [[3.0, 4.0]]]).tolist() == [[2.0, 3.0]]

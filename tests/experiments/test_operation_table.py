@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from experiments import COSTS, conditional
+from experiments import COSTS, conditional, operation_table
 from experiments.operation_table import BITS, BYTES, CHARACTERS, MUSIC, PRINTED, WORDS, main, note_on_tunes, row
 
 
@@ -78,3 +78,8 @@ def test_the_note_on_tunes_has_the_parameters_of_the_kept_networks(tmp_path):
         assert f"{one['model'].replace('ELMAN', 'RNN')} has {one['parameters']['true']:,}" in note_on_tunes()
         assert f" {one['data']['types']} symbols" in note_on_tunes()
     assert not note_on_tunes(tmp_path)
+
+
+def test_cells_are_in_the_order_of_the_heads():
+    row = operation_table.Row("Table 1", "RNN 9", 1_000, 0.5, 10, 11.0, 12.0, 13_000.0)
+    assert operation_table.cells(row) == ["Table 1", "RNN 9", "1,000", "0.500", "10", "11", "12", "13,000"]

@@ -166,3 +166,8 @@ def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
 
 def test_unknown_flag_is_one_line(assert_refused):
     assert_refused(main, ["--jsn"], "--jsn")
+
+
+def test_cells_are_in_the_order_of_the_heads():
+    one = parameter_table.Row("A", "Table 1", "GRU 9", "3", "model", 1, 2, 3, agrees=False, remark="")
+    assert cells(one) == ["A", "Table 1", "GRU 9", "3", "model", "1", "2", "3", "no"]
