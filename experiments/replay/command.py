@@ -33,7 +33,7 @@ CLOSE = 1e-5
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Where data is."""
+    """Directory of the data."""
 
     dir: Path | None = None
     """directory of the MNIST files (None: the user's cache)"""

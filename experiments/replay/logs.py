@@ -48,7 +48,7 @@ class PublishedLog:
 
     @cached_property
     def losses(self) -> Float[np.ndarray, " updates"]:
-        """The training losses of the first updates, as the log prints them, to eight digits."""
+        """Return the training losses of the first updates, as the log prints them, to eight digits."""
         return np.loadtxt(FOLDER / f"{self.name}.txt")
 
 
