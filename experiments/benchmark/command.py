@@ -28,6 +28,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.files import read_json
 from lrpt.runs.console import Console
+from lrpt.runs.files import write_text
 from lrpt.settings import OneOf
 
 PROGRAM = "python -m experiments.benchmark"
@@ -95,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 raise UsageError(f"{path} is in no directory that exists: make {path.parent} first")
         report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options.chosen(), console)
         if options.json:
-            options.json.write_text(json.dumps(report, indent=1) + "\n")
+            write_text(options.json, json.dumps(report, indent=1) + "\n")
         if options.markdown:
             console.say("\n".join(markdown(report)))
         if options.figure:
@@ -112,7 +113,7 @@ def _take(options: Options, console: Console) -> dict[str, Any]:
         if ratio := best_against_rivals(rows):
             console.say(f"{workload}: {ratio}")
         if options.json:
-            options.json.write_text(json.dumps(report, indent=1) + "\n")
+            write_text(options.json, json.dumps(report, indent=1) + "\n")
     return report
 
 

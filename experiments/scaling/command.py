@@ -35,6 +35,7 @@ from lrpt.errors import UsageError, check_choice
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
+from lrpt.runs.files import write_text
 
 PROGRAM = "python -m experiments.scaling"
 GIB = 2**30
@@ -190,7 +191,7 @@ def measure_growth(options: Options, console: Console) -> None:
     report = measured.take(options.runs, options.updates, options.turns, console)
     measured.show(report, console)
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        write_text(options.json, json.dumps(report, indent=1) + "\n")
 
 
 def paper_sheet(options: Options, console: Console) -> None:
