@@ -14,6 +14,7 @@ from experiments.replay.logs import LOGS
 from experiments.replay.starts import draw_parameters
 from experiments.replay.training import replayed
 from lrpt.matrices import num_params
+from lrpt.runs.named_arrays import load
 from lrpt.tasks import Example
 from lrpt.training.step import forward
 
@@ -98,3 +99,19 @@ def test_a_replay_prints_both_losses_and_their_largest_difference(capsys):
     text = capsys.readouterr().out
     assert [line.split()[:2] for line in text.splitlines()[2:5]] == [["0", "2.2591441"], ["1", "2.2231801"], ["2", "2.1890380"]]
     assert "largest difference of the training losses of 3 updates" in text
+
+
+def test_initial_parameters_are_written_as_the_preset_reads_them(capsys, tmp_path):
+    main(["permuted_mnist", "--start", str(tmp_path / "start.npz")])
+    assert f"initial parameters of permuted_mnist: {tmp_path / 'start.npz'}" in capsys.readouterr().out
+    model = permuted_mnist.ORIGINAL.model.build(1, 10, "last")
+    template = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 2, 1)))["params"]
+    read = load(tmp_path / "start.npz", template)
+    np.testing.assert_array_equal(read["readout"]["kernel"], draw_parameters(1, 10, 128, 24)["out"])
+    np.testing.assert_array_equal(read["recurrent"]["cell"]["bias"]["update"], np.full(128, 5.0))
+
+
+def test_initial_parameters_of_two_runs_are_refused(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["--start", str(tmp_path / "start.npz")])
+    assert "which holds the parameters of one run: name one of variable_length, fixed_lag, permuted_mnist" in capsys.readouterr().err

@@ -17,7 +17,8 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig, clip_by_norm_or_shrink, rmsprop_2016
 from lrpt.optim.recipes import NO_EPS
 from lrpt.tasks import CopyMemory, PermutedImages, Task, batch_indices
-from lrpt.tasks.images import ORIGINAL
+from lrpt.tasks.images import CLASSES, ORIGINAL
+from lrpt.tasks.synthetic import ALPHABET
 from lrpt.tasks.task import Example
 
 FOLDER = Path(__file__).parent / "published"
@@ -35,6 +36,7 @@ class PublishedLog:
       file: name of the log.
       about: what was trained.
       config: the network.
+      widths: of its input, or number of symbols, and of its predictions.
       optimizer: that of the run.
       open: returns the task, which judges predictions, and the batches, update by update, given the directory of MNIST.
     """
@@ -43,6 +45,7 @@ class PublishedLog:
     file: str
     about: str
     config: ModelConfig
+    widths: tuple[int, int]
     optimizer: optax.GradientTransformation
     open: Callable[[Path | None], tuple[Task, Iterator[Example]]]
 
@@ -80,6 +83,7 @@ LOGS = {
             "RNN_Danihelka_memory_100-GRU_LRDiag_128_50_b4.out.gz",
             "copies of variable length with a lag of 100, LRD-GRU 128/50",
             ModelConfig(cell="gru", size=128, parametrization="low_rank_plus_diagonal", rank=50, carry_bias=4.0),
+            (ALPHABET, ALPHABET),
             OptimConfig("copy_memory").build(),
             _variable_length,
         ),
@@ -88,6 +92,7 @@ LOGS = {
             "RNN_memory.out-GRU_LR-500.gz",
             "copies with a lag of 500, as of January 2016: a full GRU of 100 units, which the name of the log calls GRU_LR",
             ModelConfig(cell="gru", size=100, parametrization="dense", carry_bias=4.0),
+            (ALPHABET, ALPHABET),
             WITHOUT_EPSILON,
             _fixed_lag,
         ),
@@ -96,6 +101,7 @@ LOGS = {
             "RNN_mnist.out-GRU_LR_128_24_b4.gz",
             "permuted sequential MNIST, LR-GRU 128/24",
             ModelConfig(cell="gru", size=128, parametrization="low_rank", rank=24, carry_bias=5.0),
+            (1, CLASSES),
             OptimConfig("permuted_mnist_original").build(),
             _permuted_mnist,
         ),

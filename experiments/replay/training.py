@@ -37,10 +37,10 @@ def replayed(log: PublishedLog, mnist: Path | None = None) -> tuple[SequenceMode
       UsageError: MNIST files are missing or damaged.
     """
     task, batches = log.open(mnist)
-    model = SequenceModel(log.config, task.input_size, task.output_size, task.reads)
+    model = SequenceModel(log.config, *log.widths, task.reads)
     example = jnp.zeros((1, 2, task.input_size)) if task.reads == "last" else jnp.zeros((1, 2), jnp.int32)
     template = jax.eval_shape(model.init, jax.random.key(0), example)["params"]
-    params = from_named(template, original_start(log.config, task.input_size, task.output_size))
+    params = from_named(template, original_start(log.config, *log.widths))
 
     def updates() -> Iterator[Update]:
         state = TrainState(params, log.optimizer.init(params), jnp.zeros((), jnp.int32))
