@@ -678,6 +678,7 @@ FOREIGN = {
     "a plain recurrent network": (PYTORCH | {"weight_hh_l0": np.zeros((3, 3))}, "no GRU or LSTM"),
     "rows that no number of gates divides": (PYTORCH | {"weight_hh_l0": np.zeros((10, 3))}, r"shape \(10, 3\) fits no GRU or LSTM"),
     "a name that only ends like one of Flax": ({"own_hn": {"kernel": np.zeros((2, 2))}}, "found none"),
+    "an empty matrix": (PYTORCH | {"weight_hh_l0": np.zeros((9, 0))}, r"weight_hh_l0' has shape \(9, 0\): expected a matrix"),
     "projections": (PYTORCH | {"weight_hr_l0": np.zeros((2, 3))}, "projections"),
     "no input matrix": ({"weight_hh_l0": np.zeros((9, 3))}, "weight_ih_l0.* is missing"),
     "a wrong input matrix": (PYTORCH | {"weight_ih_l0": np.zeros((8, 2))}, r"\(8, 2\).*\(9, 2\)"),

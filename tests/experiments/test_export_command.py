@@ -17,7 +17,10 @@ import lrpt
 from experiments import export as command
 from experiments.export import main
 from lrpt.cli.command import main as train
+from lrpt.compression.quantization import dequantize, quantize
+from lrpt.errors import UsageError
 from lrpt.interop import factorized
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
 
 pytest.importorskip("flatbuffers")
@@ -50,6 +53,11 @@ def test_files_and_figures(finished, tmp_path, capsys):
     expected = trained.model.apply(trained.variables, inputs)
     program = jax.export.deserialize((tmp_path / "sequence.jax").read_bytes())
     np.testing.assert_allclose(program.call(inputs), expected, rtol=1e-5, atol=1e-6)
+    assert set(program.platforms) == {"cpu", "cuda", "tpu"}
+    in_8_bits = jax.export.deserialize((tmp_path / "sequence-int8.jax").read_bytes())
+    rounded = trained.model.apply(dequantize(quantize(trained.variables)), inputs)
+    np.testing.assert_allclose(in_8_bits.call(inputs), rounded, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(rounded, expected, rtol=1e-5, atol=1e-6)
     assert (tmp_path / "network.py").read_text() == factorized.source()
     names = {Path(path).name for path in report["written"]}
     assert names == {"sequence.jax", "step.jax", "sequence-int8.jax", "step-int8.jax", "network.py", "network.npz"}
@@ -122,6 +130,35 @@ def test_a_full_disk_leaves_no_part_of_a_program(finished, tmp_path, monkeypatch
     says = f"No space left on device ({tmp_path / 'sequence.jax'}): free space there"
     assert_refused(main, [finished, "--output", tmp_path, "--rounds", "1"], says, code=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_time_of_a_row_is_the_shortest_of_all_rounds(monkeypatch):
+    monkeypatch.setattr(command, "in_turns", lambda steps, *_, **__: {name: [4e-6, 3e-6, 5e-6] for name in steps})
+    assert command.microseconds([lambda: None], 3) == pytest.approx([3])
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "parameters"),
+    [
+        (ModelConfig("lstm", 5, layers=2, embedding=3), "PyTorch nn.LSTM 5, dense", 4 * 5 * (3 + 5 + 2) + 4 * 5 * (5 + 5 + 2) + 6 * 2),
+        (ModelConfig("gru", 5), "PyTorch nn.GRU 5, dense", 3 * 5 * (7 + 5 + 2) + 6 * 2),
+    ],
+    ids=["lstm", "gru"],
+)
+def test_the_dense_layer_of_pytorch_has_the_sizes_of_the_run(config, name, parameters):
+    pytest.importorskip("torch")
+    trained = SimpleNamespace(recurrent_config=config, interface=SimpleNamespace(input_size=7, output_size=2))
+    (row,) = command.of_pytorch(trained)
+    assert (row.name, row.parameters, row.kilobytes, row.metrics) == (name, parameters, 4 * parameters / 1000, {})
+    row.step()
+
+
+def test_the_given_directory_of_the_data_is_that_of_every_run(monkeypatch, assert_refused):
+    def read_run(path, console, data_dir):
+        raise UsageError(f"{path} is read with {data_dir}")
+
+    monkeypatch.setattr(command, "read_run", read_run)
+    assert_refused(main, ["mine", "--data.dir", "there"], "mine is read with there")
 
 
 @pytest.mark.parametrize(

@@ -510,6 +510,24 @@ def test_another_number_of_symbols_than_that_of_the_parameters_is_one_line(name)
         jax.eval_shape(lambda variables: RNN(Cell(name, SIZE, symbols=5)).apply(variables, tokens), shapes)
 
 
+def test_a_step_returns_the_state_in_the_structure_in_which_it_was_given():
+    cell, xs = Cell("lstm", SIZE), inputs()[:, 0]
+    variables = cell.init(jax.random.key(0), xs, method="bind_to")
+    own = cell.initialize_carry(None, xs.shape)
+    (c, h), ys = cell.apply(variables, (own.c + 0.5, own.h), xs)
+    new, _ = cell.apply(variables, own._replace(c=own.c + 0.5), xs)
+    assert_close((c, h), (new.c, new.h))
+    assert_close(h, ys)
+    for carry in ((own.c, own.h), {"c": own.c, "h": own.h}, own):
+        assert jax.tree.structure(cell.apply(variables, carry, xs)[0]) == jax.tree.structure(carry)
+
+
+def test_cells_have_as_many_transitions_as_were_asked_for():
+    config = ModelConfig("rhn", SIZE, parametrization="dense", depth=3, trainable_initial_state=False)
+    shapes = jax.eval_shape(RNN(Cell("rhn", SIZE, depth=3)).init, jax.random.key(0), inputs())
+    assert shapes == jax.eval_shape(Recurrent(config, WIDTH).init, jax.random.key(0), jnp.swapaxes(inputs(), 0, 1))
+
+
 def test_a_first_state_of_another_width_is_one_line():
     layer = RNN(Cell("lstm", SIZE, LRD))
     shapes = jax.eval_shape(layer.init, jax.random.key(0), inputs())
@@ -572,6 +590,12 @@ def test_a_linear_layer_takes_any_leading_axes_and_is_mapped_and_compiled():
     matrix = {"params": {"matrix": variables["params"]["matrix"]}}
     assert jax.tree.map(jnp.shape, without.init(jax.random.key(1), xs)) == jax.tree.map(jnp.shape, matrix)
     assert_close(without.apply(matrix, xs), ys - variables["params"]["bias"][None, None])
+
+
+def test_a_linear_layer_has_one_matrix_so_that_none_is_tied():
+    layers = (Linear(SIZE, MatrixConfig("low_rank", RANK, tied=tied)) for tied in (False, True))
+    shapes, tied = (jax.eval_shape(layer.init, jax.random.key(0), inputs()) for layer in layers)
+    assert shapes == tied
 
 
 def test_a_linear_layer_with_weight_normalization_has_the_norms_of_its_rows():

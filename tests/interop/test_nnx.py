@@ -97,6 +97,14 @@ def test_symbols():
     assert_close(nnx.RNN(cell)(symbols), expected)
 
 
+def test_depth_and_storage_of_inputs_are_those_that_were_asked_for():
+    low_rank = MatrixConfig("low_rank", RANK)
+    cell = Cell("rhn", WIDTH, SIZE, LRD, low_rank, depth=3, rngs=nnx.Rngs(0))
+    twin = linen.Cell("rhn", SIZE, LRD, low_rank, depth=3)
+    shapes = jax.eval_shape(lambda xs: twin.init(jax.random.key(0), xs, method="bind_to"), inputs()[:, 0])["params"]
+    assert jax.tree.map(jnp.shape, nnx.to_pure_dict(nnx.state(cell, nnx.Param))) == jax.tree.map(jnp.shape, shapes)
+
+
 def test_the_carry_bias_and_the_number_of_layers_are_those_that_were_asked_for():
     cell = Cell("gru", WIDTH, SIZE, layers=2, carry_bias=3.0, rngs=nnx.Rngs(0))
     for layer in range(2):

@@ -42,6 +42,13 @@ def module_of(torch, tmp_path_factory):
     return load
 
 
+def network_of(arrays):
+    """Return the module with these arrays, of the class that is installed with this library."""
+    from lrpt.interop.torch_network import Network
+
+    return Network(json.loads(arrays["config"].item()), {name: array for name, array in arrays.items() if name != "config"})
+
+
 def inputs(width=WIDTH):
     return np.random.default_rng(0).standard_normal((BATCH, STEPS, width)).astype(np.float32)
 
@@ -100,6 +107,7 @@ def test_layers_in_and_compressed_layers_out(kind, directions, torch, module_of)
 NETWORKS = {
     "gru": (ModelConfig("gru", SIZE, rank=2), "last", None),
     "gru_reset_after, dense": (ModelConfig("gru_reset_after", SIZE, parametrization="dense"), "all", None),
+    "lstm": (ModelConfig("lstm", SIZE, rank=2), "all", None),
     "lstm, tied": (ModelConfig("lstm", SIZE, parametrization="low_rank", rank=2, tied=True, layers=2), "all", 7),
     "embedding": (
         ModelConfig("gru_cudnn", SIZE, rank=2, embedding=4, embedding_rank=2, layers=2, input_parametrization="low_rank"),
@@ -144,6 +152,69 @@ def test_a_network_of_symbols_may_be_in_double_precision(torch, module_of):
         found, _ = network.double()(torch.tensor(xs))
     assert (expected.dtype, found.dtype) == (torch.float32, torch.float64)
     np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gru", "gru_reset_after, dense", "lstm", "embedding"])
+def test_gradients_of_the_module_are_those_of_the_network(name, torch, module_of):
+    """All of it may be trained in PyTorch: gradients of a weighted sum of the predictions, which reach the first steps."""
+    model, params, xs = trained(name)
+
+    def arrays_of(tree):
+        return factorized.of_model(tree, model.config, model.input_size, model.reads)
+
+    network = module_of(arrays_of(params))
+    found, _ = network(torch.tensor(xs))
+    weights = np.random.default_rng(1).standard_normal(found.shape).astype(np.float32)
+    (torch.tensor(weights) * found).sum().backward()
+    gradients = jax.grad(lambda params: jnp.sum(weights * model.apply({"params": params}, jnp.asarray(xs))))(params)
+    expected = {f"root.{name}": array for name, array in arrays_of(gradients).items() if name != "config"}
+    assert {name for name, _ in network.named_parameters()} == expected.keys()
+    for name, parameter in network.named_parameters():
+        np.testing.assert_allclose(parameter.grad.numpy(), expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_state_is_continued_with_its_gradient(torch):
+    cells = read_layers(random_state("l0", gates=4))
+    arrays = factorized.of_layers(*bound(cells), WIDTH)
+    network = network_of(arrays)
+    first, rest = torch.tensor(inputs()[:, :1], requires_grad=True), torch.tensor(inputs()[:, 1:])
+    _, state = network(first)
+    network(rest, state)[0].sum().backward()
+    apart = first.grad.clone()
+    first.grad = None
+    network(torch.cat([first, rest], 1))[0][:, 1:].sum().backward()
+    np.testing.assert_allclose(apart.numpy(), first.grad.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["int32", "int16", "uint8"])
+def test_symbols_may_be_integers_of_any_width(name, torch):
+    network = network_of(factorized.of_layers(*bound(read_layers(random_state("l0"))), WIDTH))
+    symbols = np.random.default_rng(0).integers(0, WIDTH, (BATCH, STEPS))
+    with torch.no_grad():
+        expected = network(torch.nn.functional.one_hot(torch.tensor(symbols), WIDTH).float())[0]
+        np.testing.assert_array_equal(network(torch.tensor(symbols.astype(name)))[0], expected)
+
+
+def test_a_network_without_an_initial_state_may_be_in_double_precision(torch):
+    """Whatever its inputs are: numbers, symbols or integers that stand for numbers."""
+    network = network_of(factorized.of_layers(*bound(read_layers(random_state("l0"))), WIDTH))
+    numbers = torch.arange(BATCH * STEPS * WIDTH).reshape(BATCH, STEPS, WIDTH) % 5
+    with torch.no_grad():
+        for xs in (torch.tensor(inputs()), numbers, numbers[..., 0] % WIDTH):
+            expected, _ = network.float()(xs)
+            found, state = network.double()(xs.double() if xs.is_floating_point() else xs)
+            assert found.dtype == state["l0"][0].dtype == torch.float64
+            np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_a_network_that_does_not_name_a_scaling_scales_nothing(torch):
+    arrays = factorized.of_layers(*bound(read_layers(random_state("l0"))), WIDTH)
+    config = json.loads(arrays["config"].item())
+    older = {**arrays, "config": np.array(json.dumps({name: value for name, value in config.items() if name != "scaling"}))}
+    with torch.no_grad():
+        found, expected = (network_of(each)(torch.tensor(inputs()))[0] for each in (older, arrays))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.usefixtures("torch")
@@ -466,6 +537,26 @@ def test_a_file_is_whole_or_as_before(suffix, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_source_of_the_module_is_whole_or_as_before(tmp_path, monkeypatch):
+    def full(self, text, **_):
+        with self.open("w") as file:
+            file.write(text[:9])
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "network.py").write_text("before")
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        factorized.write(tmp_path, factorized.of_layers(*bound(read_layers(random_state("l0"))), WIDTH))
+    assert (tmp_path / "network.py").read_text() == "before"
+
+
+def test_layers_that_are_read_run_with_the_loop_of_their_network():
+    ((params, _),) = read_layers(random_state("l0")).values()
+    config = ModelConfig("gru_cudnn", SIZE, parametrization="dense", recurrence="plain", trainable_initial_state=False)
+    module, _ = as_linen({"l0": (params, Recurrent(config, WIDTH))})
+    assert module.layers[0].loop == config.loop != ModelConfig().loop
+
+
 def test_bfloat16(torch, tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     arrays = {name: torch.tensor(array).bfloat16() for name, array in random_state("l0").items()}
@@ -491,6 +582,24 @@ def test_numbers_of_other_types_are_read_or_left_out(torch, tmp_path):
     assert found["steps"].dtype == np.int64
 
 
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".bin"])
+def test_parameters_that_have_gradients_are_read_from_each_file_of_pytorch(suffix, torch, tmp_path):
+    """As `dict(module.named_parameters())` has them. The path may be text."""
+    module = torch.nn.GRU(WIDTH, SIZE)
+    path = f"{tmp_path}/w{suffix}"
+    torch.save(dict(module.named_parameters()), path)
+    found = files.load_weights(path)
+    assert found.keys() == module.state_dict().keys()
+    for name, tensor in module.state_dict().items():
+        np.testing.assert_array_equal(found[name], tensor.numpy())
+
+
+def test_a_file_of_pytorch_that_is_not_there_is_not_called_damaged(torch, tmp_path):
+    with pytest.raises(UsageError, match=r"gone\.pt cannot be read \(No such file or directory\): name a file of weights") as raised:
+        files.load_weights(tmp_path / "gone.pt")
+    assert raised.value.code == 2
+
+
 def test_a_file_of_one_tensor_is_no_state_dict(torch, tmp_path):
     torch.save(torch.ones(3), tmp_path / "w.pt")
     with pytest.raises(UsageError, match=r"w\.pt holds a Tensor: save module\.state_dict\(\)$"):
@@ -506,8 +615,9 @@ class Harmful:
 
 def test_nothing_in_a_file_is_run(torch, tmp_path):
     torch.save({"weight_hh_l0": Harmful()}, tmp_path / "w.pt")
-    with pytest.raises(UsageError, match="damaged or holds more than weights"):
+    with pytest.raises(UsageError, match="damaged or holds more than weights") as raised:
         files.load_weights(tmp_path / "w.pt")
+    assert raised.value.code == 1
     (tmp_path / "w.pth").write_bytes(pickle.dumps(Harmful()))
     with pytest.raises(UsageError, match="damaged or holds more than weights"):
         files.load_weights(tmp_path / "w.pth")
@@ -528,6 +638,9 @@ def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(UsageError, match=r"needs PyTorch, which is not installed: pip install -e '\.\[torch\]'"):
         files.load_weights(tmp_path / "w.pt")
+    monkeypatch.setitem(__import__("sys").modules, "safetensors.numpy", None)
+    with pytest.raises(UsageError, match=r"needs safetensors, which is not installed: pip install -e '\.\[torch\]', or use \.npz$"):
+        files.load_weights(tmp_path / "w.safetensors")
 
 
 def test_other_suffixes_are_not_written(tmp_path):

@@ -8,10 +8,11 @@ from flax import serialization
 from jax import export
 
 import lrpt.interop.serialization  # noqa: F401  # registers the classes
-from lrpt.cells import CELLS, CellSpec, ConditionalInput, DepthStream, conditional_cell
+from lrpt.cells import CELLS, CellSpec, ConditionalInput, DepthStream, LSTMCarry, conditional_cell
 from lrpt.cells.highway import highway, highway_template
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank, Sparse, Sum
+from lrpt.networks.protocol import Start
 from lrpt.optim import clip_by_norm_or_shrink
 from lrpt.parametrizations import FORMS, MatrixConfig, init_parameters
 
@@ -71,6 +72,10 @@ def test_matrices_with_their_static_fields(matrix):
     np.testing.assert_allclose(roundtrip(lambda own, v: own.apply(v), matrix, v), matrix.apply(v), rtol=1e-6)
     again = roundtrip(lambda own: own, matrix)
     assert jax.tree.structure(again) == jax.tree.structure(matrix)
+
+
+def test_the_start_of_a_sequence_that_continues_another_one():
+    assert_same_after_roundtrip(lambda start: start, Start(LSTMCarry(jnp.ones((ROWS, N)), jnp.zeros((ROWS, N))), jnp.arange(ROWS) > 0))
 
 
 def test_the_state_of_an_optimizer_that_recovers():
