@@ -268,9 +268,12 @@ def test_an_open_update_gate_keeps_the_state_of_the_contender_in_pytorch(cell):
 
 @pytest.mark.parametrize(("name", "kind"), [("torch", "dense"), ("torch-low-rank", "low_rank_plus_diagonal")])
 def test_operations_of_contenders_in_pytorch_are_those_of_their_matrices(name, kind):
+    """No two of them share a projection, whatever the workload has."""
     pytest.importorskip("torch")
     small = replace(WORKLOADS["adding"], steps=3, batch=2)
-    assert CONTENDERS[name].build(small).metrics["flops"] == sizes(small, replace(small.model, parametrization=kind))["flops"]
+    flops = sizes(small, replace(small.model, parametrization=kind))["flops"]
+    for tied in (False, True):
+        assert CONTENDERS[name].build(replace(small, model=replace(small.model, tied=tied))).metrics["flops"] == flops
 
 
 def test_ratios_are_against_rivals_in_the_same_table():
