@@ -224,11 +224,13 @@ def bound(cells: Cells) -> tuple[str, dict[str, Any]]:
     """Return the name of the cell, and the parameters of its step for each layer and direction.
 
     Raises:
-      UsageError: an entry is no pair of parameters and a network.
+      UsageError: an entry is no pair of parameters and a network, or the layers have several cells or are none.
     """
     _check_cells(cells)
-    (cell,) = {network.config.cell for _, network in cells.values()}
-    return cell, {name: cell_params(params, network) for name, (params, network) in cells.items()}
+    kinds = sorted({network.config.cell for _, network in cells.values()})
+    if len(kinds) != 1:
+        raise UsageError(f"the cells of the layers are {', '.join(kinds) or 'none'}: give one or more layers with one kind of cell")
+    return kinds[0], {name: cell_params(params, network) for name, (params, network) in cells.items()}
 
 
 def bound_layers(params: PyTree, network: Recurrent) -> tuple[str, dict[str, Any]]:

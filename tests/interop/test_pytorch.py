@@ -550,6 +550,14 @@ def test_the_source_of_the_module_is_whole_or_as_before(tmp_path, monkeypatch):
     assert (tmp_path / "network.py").read_text() == "before"
 
 
+def test_layers_of_two_cells_and_no_layers_are_refused():
+    of_gru, of_lstm = (read_layers(random_state("l0", gates=gates))["l0"] for gates in (3, 4))
+    with pytest.raises(UsageError, match="the cells of the layers are gru_cudnn, lstm: give one or more layers with one kind of cell"):
+        bound({"l0": of_gru, "l1": of_lstm})
+    with pytest.raises(UsageError, match="the cells of the layers are none: give one or more layers"):
+        bound({})
+
+
 def test_layers_that_are_read_run_with_the_loop_of_their_network():
     ((params, _),) = read_layers(random_state("l0")).values()
     config = ModelConfig("gru_cudnn", SIZE, parametrization="dense", recurrence="plain", trainable_initial_state=False)
