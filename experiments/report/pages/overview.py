@@ -44,7 +44,7 @@ def _in_words(judged: Sequence[Judged]) -> str:
     open_ones = found[Status.NOT_RUN] + found[Status.NOT_HERE]
     return (
         f"Of {found.total()} claims, {open_ones} have no run ({quoted} are quoted from other authors), and {published} were judged at the "
-        f"published size, {_of_one_seed(judged)} of them with one seed. {_tested(judged)} "
+        f"published size, {_of_one_seed(judged)} with one seed. {_tested(judged)} "
         f"{_of_weaker_models(judged)} Own recipes count as smaller scale. ± is a standard deviation over seeds for a value, a standard "
         f"error for a difference."
     )
