@@ -284,7 +284,7 @@ def test_words_show_the_mean_schedule_and_dotted_that_of_spaces_only():
 
 def test_a_family_has_a_line_through_the_means_of_its_networks():
     axes = Figure().subplots()
-    networks = [[Point("RNN", "RNN", size, score) for size, score in own] for own in (((90, 1.75),), ((50, 2.0), (52, 3.0)))]
+    networks = [[Point("RNN", "RNN", size, score, "") for size, score in own] for own in (((90, 1.75),), ((50, 2.0), (52, 3.0)))]
     _draw_family(axes, networks, [], plots.line_style(0), "RNN")
     assert axes.lines[0].get_xydata().tolist() == [[51, 2.5], [90, 1.75]]
 
