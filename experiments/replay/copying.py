@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from experiments.replay.starts import SEED
+from lrpt.tasks.images import ORIGINAL_SEED
 from lrpt.tasks.synthetic import BLANK, RUN
 from lrpt.tasks.task import Example
 
@@ -45,7 +45,7 @@ def january_data(lag: int) -> Sequences:
 
 def reshuffled_batches(sequences: Sequences) -> Iterator[Example]:
     """Yield the batches of `RNN_memory.py`: before every update it permutes the training set as it stands, then update i takes batch i."""
-    generator = np.random.RandomState(SEED)
+    generator = np.random.RandomState(ORIGINAL_SEED)
     order = np.arange(TRAIN)
     for update in count():
         order = order[generator.permutation(TRAIN)]

@@ -4,9 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.networks.sequence_model import ModelConfig
-
-SEED = 1234
-"""of all runs of lowrank-gru"""
+from lrpt.tasks.images import ORIGINAL_SEED
 
 GATES = {"candidate": "m", "update": "u", "reset": "r"}
 """gate -> its letter in models.py, whose order is that in which it draws"""
@@ -24,7 +22,7 @@ def draw_parameters(inputs: int, outputs: int, n: int, rank: int | None = None, 
       rank: that of the recurrent matrices (None: they are dense).
       diagonal: whether low-rank matrices have a diagonal in addition.
     """
-    generator = np.random.RandomState(SEED)
+    generator = np.random.RandomState(ORIGINAL_SEED)
 
     def glorot(rows: int, columns: int) -> Float[np.ndarray, "r c"]:
         bound = np.sqrt(6.0 / (rows + columns))

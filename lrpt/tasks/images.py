@@ -20,7 +20,7 @@ CLASSES = 10
 ORIGINAL = "original"
 ORDERS_OF_IMAGES = ("drawn", ORIGINAL)
 ORIGINAL_SEED = 1234
-"""of NumPy's legacy generator in RNN_mnist.py"""
+"""of NumPy's legacy generator in RNN_mnist.py, and in the other scripts of lowrank-gru"""
 MNIST_TRAIN = 50_000
 
 
