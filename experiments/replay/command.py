@@ -1,13 +1,13 @@
 """Training runs of 2016, repeated from the same initial parameters and with the same batches, beside their published logs.
 
-    python -m experiments.replay                                         the runs on copying, which need no data
-    python -m experiments.replay permuted_mnist --data.dir DIR           the LR-GRU 128/24 of Table 1 of Miceli Barone 2018
+    python -m experiments.replay                                                     the runs on copying, which need no data
+    python -m experiments.replay permuted_mnist --data.dir DIR                       the LR-GRU 128/24 of Table 1 of Miceli Barone 2018
     python -m experiments.replay permuted_mnist --data.dir DIR --updates 5000 --json
-    python -m experiments.replay permuted_mnist --start start.npz        its initial parameters
+    python -m experiments.replay permuted_mnist --start permuted_mnist_2016.npz      its initial parameters
 
 The last command is for the whole run, with evaluations and checkpoints:
 
-    python -m experiments.permuted_mnist --preset original --train.start start.npz --data.dir DIR
+    python -m experiments.permuted_mnist --preset original --train.start permuted_mnist_2016.npz --data.dir DIR
 
 The author of lowrank-gru published the logs of some of his runs. His code draws parameters and sequences with NumPy's generator from fixed
 seeds, so that a run can be repeated batch by batch. The network, the loss, the gradient and the optimizer are those of this library. Two

@@ -2,6 +2,8 @@
 
 import heapq
 import statistics
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -78,6 +80,7 @@ def reproduce(options: Options, console: Console) -> int:
                 console.say(_within(found, options.hours))
             return 0
         begin = fitting(found, options.hours)
+        _write_starts(begin, console)
         ready, refused = _ready(begin, engine, console)
     for run in planned:
         if run.state.problem:
@@ -113,9 +116,19 @@ def _within(plan: Plan, hours: float) -> str:
 def _measure(plan: Plan, console: Console) -> None:
     """Measure every configuration that has something to train. Name those that cannot be trained. Runs of studies differ: they are not."""
     first = {run.of: run for run in reversed(plan.startable) if not run.of.is_study}
+    _write_starts(list(first.values()), console)
     for of, run in first.items():
         if problem := plan.costs.measure(run.job):
             console.error(f"{_title(of)} cannot be measured: {problem}")
+
+
+def _write_starts(begin: Sequence[PlannedRun], console: Console) -> None:
+    """Write the start files that runs name and that are missing. A run whose file could not be written says so when it begins."""
+    for planned, start in {(run.of.planned, run.config.train.start) for run in begin}:
+        if not planned.before or start is None or start.exists():
+            continue
+        if subprocess.run([sys.executable, "-m", *planned.before], check=False).returncode:
+            console.error(f"{start} was not written: {planned.lines[0]}")
 
 
 def _list(plan: Plan, lacking: Mapping[Configuration, str], console: Console) -> None:

@@ -85,7 +85,7 @@ CHANGES = {
     | {
         ("adding", "paper"): [LOW_RANK],
         ("permuted_mnist", "paper"): IMAGES,
-        ("permuted_mnist", "original"): [{"model.parametrization": LRD}],
+        ("permuted_mnist", "original"): [{"model.parametrization": LRD}, {"train.start": "permuted_mnist_2016.npz"}],
     },
     "variable_computation": {("variable_computation", preset): changes for preset, changes in COMPUTING.items()}
     | {("bit_lm", preset): _sizes(64, 96) for preset in ("small-rnn", "annealed-rnn")},

@@ -5,7 +5,7 @@ import json
 import pytest
 from kept_runs import in_training, judged, kept_run, write
 
-from experiments import adding, copy_memory
+from experiments import adding, copy_memory, permuted_mnist
 from experiments.report.claims.rows import Evidence
 from experiments.report.kept.records import load
 from experiments.report.papers import low_rank, low_rank_takeaways
@@ -71,6 +71,20 @@ def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
     (line,) = (line for line in said.details if line.startswith("Overfitting"))
     assert words in line
     assert line.endswith("Whether it overfits after 35,000 updates: run at smaller scale (2,000 of 35,000 updates)")
+
+
+def test_the_repeated_run_stands_beside_the_published_log(tmp_path):
+    def said():
+        return [line for line in low_rank_takeaways.takeaways(judged(tmp_path))[-1].details if "was repeated" in line]
+
+    assert said() == []
+    path = kept_run(tmp_path, permuted_mnist.EXPERIMENT, f"--preset original --train.start {low_rank.START}", curve={}, test=None)
+    of = {"split": "valid", "seconds": 1.0}
+    points = [{"update": 300, "loss": 0.3, "accuracy": 0.91}, {"update": 600, "loss": 0.4, "accuracy": 0.92}]
+    write(path / "metrics.jsonl", "".join(json.dumps(of | point) + "\n" for point in points))
+    (line,) = said()
+    assert "for 600 updates. Its highest validation accuracy is 92.00% after 600 updates, in the published log 93.44% after 320,400" in line
+    assert "cross-entropy is 0.3000 after 300, in the log 0.2538 after 163,800" in line
 
 
 def test_the_diagonal_is_judged_task_by_task(tmp_path):

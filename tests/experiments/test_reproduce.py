@@ -1,15 +1,19 @@
 """`python -m experiments.reproduce` with two small models as the claims of a paper."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 
 from experiments import variable_computation, word_lm
 from experiments.lattice import command as lattice
+from experiments.replay.logs import LOGS
+from experiments.replay.starts import original_start
 from experiments.report.claims.contests import Final
 from experiments.report.claims.matching import configuration
 from experiments.report.claims.paper import Paper
@@ -24,6 +28,7 @@ from experiments.reproduce.plan import CLOSE, Configuration, Data
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
+from lrpt.runs.named_arrays import digest
 from lrpt.training.loop import fit
 
 pytestmark = pytest.mark.slow
@@ -218,6 +223,41 @@ def test_missing_data_and_a_strange_directory_do_not_stop_the_others(plan, tmp_p
     assert "holds a run with model.size = 3, not 4" in said
     assert len(said.splitlines()) == 2
     assert (configured()[0].jobs(tmp_path / "runs")[0].job.path / "result.json").exists()
+
+
+FROM_FILE = (
+    "--preset paper-variable-length --train.updates 1 --train.batch-size 2 --train.evaluate-every 1 --data.lag 3 --data.train-size 4 "
+    "--data.test-size 4 --train.start start.npz"
+)
+
+
+@pytest.mark.parametrize(("run", "status"), [("variable_length", 0), ("nothing", 1)])
+def test_a_missing_start_file_is_written_before_the_run_that_needs_it(run, status, plan, tmp_path, capfd, monkeypatch):
+    """Without it, the run is named and the others are trained."""
+    before = ("experiments.replay", run, "--start", "start.npz")
+    row = Row("Table 4", "repeated", (), Network("repeated", EXPERIMENT, FROM_FILE, before))
+    monkeypatch.setattr(runner, "PAPERS", (paper(row),))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.chdir(tmp_path)
+    assert reproduced(plan, "--list") == 0
+    assert not Path("start.npz").exists()
+    assert reproduced(plan, "--claims", "repeated", "Table 1") == status
+    said = capfd.readouterr()
+    (path,) = Path("runs").rglob("quick-size4*/result.json")
+    if status:
+        assert "start.npz was not written: python -m experiments.replay nothing --start start.npz" in said.err
+        assert "parameter file start.npz cannot be read" in said.err
+        assert "1 of 2 runs are left" in said.out
+    else:
+        (path,) = Path("runs").rglob("*start.npz-seed0/config.json")
+        drawn = original_start(LOGS[run].config, *LOGS[run].widths)
+        assert json.loads(path.read_text())["start_sha256"] == digest({name: array.astype("float32") for name, array in drawn.items()})
+
+
+def test_a_run_from_a_start_file_has_one_seed_and_its_command_below_that_of_the_file():
+    found = Network("repeated", EXPERIMENT, FROM_FILE, ("experiments.replay", "--start", "start.npz")).planned(range(3))
+    assert found.seeds == (0,)
+    assert found.lines == ["python -m experiments.replay --start start.npz", f"python -m experiments.copy_memory {FROM_FILE}"]
 
 
 def configured():

@@ -30,17 +30,24 @@ class Planned(NamedTuple):
       flags: its flags.
       seeds: one run each.
       best: whether a claim depends on which evaluation was the best, so that runs with another evaluation interval do not count.
+      before: words of the command that writes the start file which the flags name, after `python -m`; none if they name no such file.
     """
 
     experiment: str
     flags: str
     seeds: tuple[int, ...]
     best: bool = False
+    before: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """Return the command line without the seed."""
         return f"python -m experiments.{self.experiment} {self.flags}".strip()
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the command lines without the seed: that of the start file, if there is one, and that of the training."""
+        return [*([" ".join(("python -m", *self.before))] if self.before else []), self.command]
 
 
 @dataclass(frozen=True)
@@ -138,11 +145,13 @@ class Network:
       name: as the paper writes it.
       experiment: what trains it.
       flags: of the command line.
+      before: words of the command that writes the start file which the flags name, after `python -m`. A run from it has one seed.
     """
 
     name: str
     experiment: Experiment[Any]
     flags: str
+    before: tuple[str, ...] = ()
 
     @cached_property
     def config(self) -> RunConfig[Any]:
@@ -163,7 +172,7 @@ class Network:
 
     def planned(self, seeds: Sequence[int]) -> Planned:
         """Return the runs that are needed."""
-        return Planned(self.experiment.name, self.flags, tuple(seeds))
+        return Planned(self.experiment.name, self.flags, (0,) if self.before else tuple(seeds), before=self.before)
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
         for version in relation.versions[1:]:
             for planned in version.planned(seeds):
                 named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
-    lines = [f"# {_first_names(list(dict.fromkeys(names)))}\n{planned.command}" for planned, names in named.items()]
+    lines = ["\n".join([f"# {_first_names(list(dict.fromkeys(names)))}", *planned.lines]) for planned, names in named.items()]
     text = (
         "Each command trains one model. Presets named `small`, `annealed` or `equal`, and commands with `--train.updates`, are smaller "
         "than published. Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept "

@@ -36,6 +36,9 @@ from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = TASKS
 
+_HIGHEST, _LOWEST = (320_400, 0.9344), (163_800, 0.2538)
+"""Updates and values of the highest validation accuracy and the lowest validation cross-entropy in the log of the LR-GRU 128/24."""
+
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
     """Return five takeaways, agreeing and disagreeing ones."""
@@ -166,6 +169,7 @@ def _on_tables(judged: Judged) -> Takeaway:
         (
             _tested_states((gru, low_rank, digits), judged),
             _on_clipping(judged),
+            _on_repetition(judged),
             "Permuted MNIST: except for those with the orders of the code, networks read pixels in the order that is drawn from their "
             "seed. The author's code has another one, and a fixed order of images (`--preset original`).",
             f"Permuted MNIST, LRD-GRU 128/24, above the uRNN's {above.quantity.published.removeprefix('> ')}: {above.verdict}",
@@ -191,6 +195,23 @@ def _on_clipping(judged: Judged) -> str:
     return (
         f"Permuted MNIST, LR-GRU 128/24: clipping as in the author's code, which leaves out seven tensors, gives {in_series(said)} "
         f"({seeds_in_words([len(code[0].observed)])}, the same initial parameters and batches)."
+    )
+
+
+def _on_repetition(judged: Judged) -> str:
+    """Return how the repeated run of an LR-GRU and the published log compare; nothing if it was not repeated."""
+    row = judged.quantity("LR-GRU 128/24, the published run repeated", "test accuracy").row
+    runs = row.network.runs(judged.evidence, best=True) if row.network is not None else {}
+    if 0 not in runs:
+        return ""
+    accuracies, losses = runs[0].curve("accuracy"), runs[0].curve("loss")
+    highest, lowest = max(accuracies, key=accuracies.__getitem__), min(losses, key=losses.__getitem__)
+    return (
+        f"Permuted MNIST, LR-GRU 128/24: the published run was repeated from its initial parameters, with its images in its order, for "
+        f"{runs[0].updates:,} updates. Its highest validation accuracy is {accuracies[highest]:.2%} after {highest:,} updates, in the "
+        f"published log {_HIGHEST[1]:.2%} after {_HIGHEST[0]:,}; its lowest validation cross-entropy is "
+        f"{losses[lowest]:.4f} after {lowest:,}, in the log {_LOWEST[1]:.4f} after {_LOWEST[0]:,}. Training losses are compared "
+        f"in [the guide](../experiments.md#repeating-published-runs)."
     )
 
 
