@@ -24,7 +24,7 @@ from experiments.report.wording.markdown import RESULTS
 from experiments.reproduce import archives, runner
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
-from experiments.reproduce.plan import CLOSE, Configuration, Data
+from experiments.reproduce.plan import CLOSE, Configuration, Data, State
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
@@ -262,6 +262,37 @@ def test_a_run_from_a_start_file_has_one_seed_and_its_command_below_that_of_the_
 
 def configured():
     return [Configuration(Planned("copy_memory", words, (0,)), [], Data()) for words in (SMALL, FASTER)]
+
+
+def planned_runs(updates):
+    """Return the runs of two seeds with these numbers of updates, of a command each. An update costs 300 seconds."""
+    commands = [Configuration(Planned("copy_memory", f"{SMALL} --train.updates {count}", (0, 1)), [], Data()) for count in updates]
+    return [runner.PlannedRun(one, job, State(done=False)) for one in commands for job in one.jobs(Path("runs"))]
+
+
+class Costly(Costs):
+    def __init__(self):
+        pass
+
+    def of(self, config, experiment):
+        return Cost(300.0, measured=True)
+
+
+def test_first_seeds_come_first_and_cheaper_runs_before_others():
+    plan = runner.Plan([], planned_runs((24, 12)), Costly(), 1)
+    assert [(run.job.job.seed, plan.hours(run)) for run in plan.startable] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
+def test_runs_of_several_lengths_are_listed_with_their_mean_hours():
+    own = planned_runs((12, 36))
+    row = runner._row(own[0].of, own, runner.Plan([], own, Costly(), 1))
+    assert row[:5] == ["0", "0 of 4", "12 to 36", "2.00", "8.00"]
+
+
+def test_a_program_that_cannot_be_run_here_makes_the_status_1(plan, tmp_path, monkeypatch):
+    row = Row("Table 4", "book", (), network("book", NEEDS_BOOK, lattice.EXPERIMENT))
+    monkeypatch.setattr(runner, "PAPERS", (Paper("fake", "", "", (row,), (), (), (), "", "", lambda judged: ()),))
+    assert reproduced(plan, "--data.file", str(tmp_path / "book.txt")) == 1
 
 
 @pytest.fixture
