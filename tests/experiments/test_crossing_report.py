@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from experiments.fair_crossing.significance import ErrorRatio
 from experiments.report.pages import crossing
 from experiments.report.wording.markdown import RESULTS
+from lrpt.analysis.significance import holm
 from lrpt.errors import UsageError
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir PATH"}
@@ -57,6 +59,17 @@ def test_the_questions_of_the_paper_are_answered_for_each_task(root):
     assert "| errors | characters | digits |" in text
     assert "| low rank / dense | 0.90 * | 3.23 * |\n| low rank plus diagonal / dense | 1.002 | 1.000 |" in text
     assert "| low rank plus diagonal / low rank | 1.11 * | 0.31 * |" in text
+
+
+def test_the_ratios_of_all_tasks_are_corrected_together(monkeypatch):
+    """Each of four ratios with p = 0.02 would be significant among those of its own task."""
+    ratios = {"low_rank": 0.9, "low_rank_plus_diagonal": 1.1}
+    found = [ErrorRatio(None, kind, ratio, 0.02, True, 1, 1) for kind, ratio in ratios.items()]
+    assert holm([one.p for one in found]) == [True, True]
+    monkeypatch.setattr(crossing, "_over", lambda summary, other: {task: crossing._by_kind(found) for task in SCORES})
+    full, low_rank = crossing._summarized({})
+    assert {one.significant for part in (full, low_rank) for own in part.values() for one in own.values()} == {False}
+    assert [list(own) for own in (*full.values(), *low_rank.values())] == [list(ratios)] * 2 + [["low_rank_plus_diagonal"]] * 2
 
 
 def test_a_sentence_says_what_it_means_for_the_paper(root):

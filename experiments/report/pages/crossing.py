@@ -13,6 +13,7 @@ from experiments.fair_crossing.significance import ErrorRatio, Scores, differenc
 from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.summaries import Summary, crossing_name, load_summary
 from experiments.report.wording.markdown import RESULTS, figure_path, table
+from lrpt.analysis.significance import holm
 from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
 from lrpt.metrics import LOWER_IS_BETTER
@@ -36,9 +37,9 @@ compares by default.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
 - **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Welch's test on logarithms of errors, in which each pair
-  has its own variance. Holm's correction covers all entries of a table together. The last column has a correction of its own. With three
-  seeds, only large differences are significant in one cell. The column of all cells holds for these six
-  cells only, which are no random sample."""
+  has its own variance. Holm's correction covers all entries of a table together: all tasks in the two tables that follow, one task in the
+  others, whose last column has a correction of its own. With three seeds, only large differences are significant in one cell. The column
+  of all cells holds for these six cells only, which are no random sample."""
 LIMITS = """\
 What this does not show:
 
@@ -77,7 +78,7 @@ def section(root: Path) -> str:
 
 def meanings(root: Path) -> list[str]:
     """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: a sentence for each."""
-    found = {terms: (_over(summary, "dense"), _over(summary, "low_rank")) for terms, summary in kept(root).items()}
+    found = {terms: _summarized(summary) for terms, summary in kept(root).items()}
     return [_meaning(terms, full, low_rank) for terms, (full, low_rank) in found.items() if _has(DIAGONAL, low_rank)]
 
 
@@ -163,7 +164,7 @@ def _rounded(ratio: float) -> str:
 def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
     """Yield, for each comparison, answers to the paper's questions: do small matrices beat dense ones, and does a diagonal help?"""
     for terms, summary in summaries.items():
-        full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
+        full, low_rank = _summarized(summary)
         kinds = dict.fromkeys(kind for own in full.values() for kind in own)
         rows = [[f"{words(kind)} / dense", *_each(kind, full)] for kind in kinds]
         if _has(DIAGONAL, low_rank):
@@ -173,6 +174,24 @@ def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
             yield table(["errors", *full], rows)
         if _has(DIAGONAL, low_rank):
             yield _meaning(terms, full, low_rank)
+
+
+def _summarized(summary: Summary) -> tuple[Found, Found]:
+    """Return the ratios to dense matrices, and those of low rank with a diagonal to low rank alone, over all cells.
+
+    Holm's correction covers all of them together.
+    """
+    found = _over(summary, "dense"), _only(DIAGONAL, _over(summary, "low_rank"))
+    tested = [one for part in found for own in part.values() for one in own.values()]
+    marks = iter(holm([one.p for one in tested]))
+    full, low_rank = (
+        {task: {kind: one._replace(significant=next(marks)) for kind, one in own.items()} for task, own in part.items()} for part in found
+    )
+    return full, low_rank
+
+
+def _only(kind: str, found: Found) -> Found:
+    return {task: {kind: own[kind]} if kind in own else {} for task, own in found.items()}
 
 
 def _over(summary: Summary, other: str) -> Found:

@@ -105,7 +105,7 @@ def _on_equal_terms(crossing: Sequence[str]) -> list[str]:
     if not crossing:
         return []
     networks = f"[Small networks of six cells]({page_path('crossing')})"
-    lead = f"{networks} were compared on three tasks, beyond the papers. Tests are corrected by Holm's method."
+    lead = f"{networks} were compared on three tasks, beyond the papers. Tests are corrected by Holm's method for all tasks together."
     return ["## Cells and parametrizations on equal terms", lead, "\n".join(f"- {line}" for line in crossing)]
 
 
