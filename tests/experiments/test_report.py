@@ -5,11 +5,12 @@ import os
 import shutil
 
 import pytest
-from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
+from kept_runs import CURVE, ENVIRONMENT, LENGTH, judged, kept_run, make_run, write
 
-from experiments import adding, copy_memory
+from experiments import adding, copy_memory, permuted_mnist
 from experiments.report.command import ROOT, main
 from experiments.report.kept.records import anonymous, damaged, load, read
+from experiments.report.pages import overview
 from experiments.report.pages.paper_page import UP, Notes
 from experiments.report.wording.markdown import runs_page
 
@@ -39,13 +40,25 @@ def test_the_committed_report_is_what_the_committed_results_say(capsys):
     assert f"REPRODUCTION.md: {len(load(ROOT / 'experiments' / 'results'))} runs, " in capsys.readouterr().out
 
 
+def test_orderings_of_one_model_over_several_are_listed_together():
+    assert overview._joined(["a is better than b", "c is ahead", "a is better than d"]) == ["a is better than b and d", "c is ahead"]
+
+
+def test_a_row_is_listed_with_its_reproduced_values_if_others_are_not(tmp_path):
+    """The test accuracy is as published, and the validation accuracy, of another evaluation, is not."""
+    flags = "--preset paper --model.parametrization low_rank"
+    kept_run(tmp_path, permuted_mnist.EXPERIMENT, flags, 0, {325_000: 0.93}, "accuracy", {"accuracy": 0.92})
+    (said,) = overview._reproduced(judged(tmp_path))
+    assert "LR-GRU 128/24, permuted sequential MNIST: test accuracy (one seed)" in said
+
+
 def test_the_overview_is_short_and_leaves_details_to_the_pages():
-    overview = (ROOT / "REPRODUCTION.md").read_text()
-    assert len(overview.split()) < 2_300
-    assert "\n    - " not in overview
+    page = (ROOT / "REPRODUCTION.md").read_text()
+    assert len(page.split()) < 2_300
+    assert "\n    - " not in page
     for name in ("low_rank", "variable_computation", "recurrent_highway", "lattice"):
         text, _, details = (ROOT / "docs" / "reproduction" / f"{name}.md").read_text().partition("\n    - ")
-        assert text.rpartition("\n- ")[2] in overview
+        assert text.rpartition("\n- ")[2] in page
         assert details
 
 
@@ -493,10 +506,10 @@ def test_check_finds_what_is_stale(kept, assert_refused):
 
 def test_notes_stand_below_their_table_once_with_numbers():
     notes = Notes([("few updates", ""), ("", "quoted"), ("few updates", "quoted"), ("", "")])
-    verdict = "run at smaller scale (few updates; one seed)"
+    verdict = "smaller scale (few updates; one seed)"
     assert notes.below == "- [1] few updates\n- [2] quoted"
     assert [notes.marked(None, row) for row in range(4)] == ["no claim [1]", "no claim [2]", "no claim [1] [2]", "no claim"]
-    assert (notes.marked(verdict, 0), notes.marked(verdict, 3)) == ("run at smaller scale (one seed) [1]", verdict)
+    assert (notes.marked(verdict, 0), notes.marked(verdict, 3)) == ("smaller scale (one seed) [1]", verdict)
 
 
 @pytest.mark.parametrize(

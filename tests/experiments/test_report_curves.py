@@ -1,5 +1,9 @@
 """A network against the line through others at equal operations."""
 
+import json
+import math
+from pathlib import Path
+
 import numpy as np
 import pytest
 from kept_runs import characters, kept_run, relation, write
@@ -11,6 +15,7 @@ from experiments.report.claims.rows import Evidence
 from experiments.report.kept.records import load
 from experiments.report.papers import variable_computation
 from experiments.report.papers import variable_computation_networks as computing
+from experiments.report.papers.variable_computation_operations import CHARACTERS
 
 
 def test_a_network_is_compared_at_equal_operations_on_the_line_between_two_sizes(tmp_path):
@@ -80,3 +85,27 @@ def test_a_network_with_the_hard_mask_is_compared_with_usual_ones_which_have_non
     kept_run(tmp_path, computing.CHARS, "--preset small", 0, {37_620: 1.0}, name, test, analysis=hard)
     (pair,) = OnCurve(computing.SMALL_VC, computing.RNN_CURVE, hard=True).pairs(Final("bits", name, "{}"), Evidence(load(tmp_path)), True)
     assert pair.advantage == pytest.approx(1.9 - 1.85)
+
+
+def test_the_operations_of_the_readout_move_a_wide_network_along_the_curve(tmp_path):
+    """A unit of 256 has 256 * 51 further multiplications, those of 96 and 128 units 96 * 51 and 128 * 51."""
+    characters(tmp_path, "small", 0, 20_000.0, 1.9)
+    characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 2.0)
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    evidence, contest = Evidence(load(tmp_path)), Final("bits", "bits_per_character", "{}")
+    (plain,) = OnCurve(computing.SMALL_VC, computing.RNN_CURVE).pairs(contest, evidence, True)
+    (read,) = OnCurve(computing.SMALL_VC, computing.RNN_CURVE, outputs=51).pairs(contest, evidence, True)
+    assert plain.advantage == pytest.approx(2.0 - 0.2 * math.log(20_000 / 18_432) / math.log(32_768 / 18_432) - 1.9)
+    few, many = (n**2 * 2 + n * 51 for n in (96, 128))
+    assert read.advantage == pytest.approx(2.0 - 0.2 * math.log((20_000 + 256 * 51) / few) / math.log(many / few) - 1.9)
+
+
+def test_characters_of_the_kept_runs_are_as_many_as_the_readouts_are_said_to_predict():
+    """A usual network of n units with embeddings as wide has 2 n^2 + n + 2 n s + s parameters if it predicts s symbols."""
+    results = Path(__file__).parents[2] / "experiments" / "results" / "variable_computation"
+    paths = list(results.glob("*-annealed-rnn-*/result.json"))
+    assert paths
+    for path in paths:
+        size = int(path.parent.name.split("-")[-2])
+        parameters = json.loads(path.read_text())["parameters"]["true"]
+        assert parameters == 2 * size**2 + size + (2 * size + 1) * CHARACTERS

@@ -48,14 +48,14 @@ def test_a_seed_whose_other_run_was_cut_short_does_not_count_against_the_relatio
         kept_run(tmp_path, COPY, "--preset unitary-variable-length", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
         kept_run(tmp_path, COPY, "--preset paper-variable-length", seed, {last: 2e-3}, "loss")
     found = relation(tmp_path, "the uRNN learns faster").verdict
-    assert str(found) == "run at smaller scale (6,000 to 20,000 of 30,000 updates; 1 of 2 seeds agree, 1 undecided): undecided"
+    assert str(found) == "smaller scale (6,000 to 20,000 of 30,000 updates; 1 of 2 seeds agree, 1 undecided): undecided"
 
 
 def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
     kept_run(tmp_path, IMAGES, "--preset paper", curve={48_000: 0.30, 264_000: 0.75}, score="accuracy")
     kept_run(tmp_path, IMAGES, "--preset paper --model.parametrization dense", curve={48_000: 0.40}, score="accuracy", name="gru")
     found = relation(tmp_path, "LRD-GRU > full GRU")
-    assert str(found.verdict) == "run at smaller scale (48,000 of 325,000 updates; one seed, against the paper)"
+    assert str(found.verdict) == "smaller scale (48,000 of 325,000 updates; one seed, against the paper)"
     assert found.advantage == "-10.0 points"
 
 
@@ -99,7 +99,7 @@ def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normal
     assert found.verdict.finding is finding
     said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole
     counts = [sum(loss > 0.04 for loss in losses) for losses in (normalized, plain)]
-    assert f"With and without it, these are {counts[0]} and {counts[1]} of 3 at the published learning rate (fixed lag)." in said
+    assert f"without memory, with it and without: {counts[0]} and {counts[1]} of 3 at the published learning rate (fixed lag)." in said
     assert f"with weight normalization and without: {counts[0]} and {counts[1]} of 3 on fixed lag" in said
 
 
@@ -140,8 +140,8 @@ def test_a_diverged_run_loses(tmp_path):
 @pytest.mark.parametrize(
     ("updates", "test", "verdict"),
     [
-        (4_000, None, "run at smaller scale (4,000 of 14,500 updates; one seed; 1 run diverged)"),
-        (9_000, None, "run at smaller scale (8,500 of 14,500 updates; one seed, as the paper says; 1 run diverged)"),
+        (4_000, None, "smaller scale (4,000 of 14,500 updates; one seed; 1 run diverged)"),
+        (9_000, None, "smaller scale (8,500 of 14,500 updates; one seed, as the paper says; 1 run diverged)"),
         (14_500, {}, "one seed only (as the paper says, 1 run diverged)"),
     ],
 )
@@ -202,7 +202,7 @@ def test_recoveries_of_unfinished_runs_may_still_change(tmp_path):
     in_training(kept_run(tmp_path, COPY, f"--preset weight-norm {copying.COUNTED}", curve={8_000: 2e-3}), "recoveries", lambda _: 0.0)
     in_training(kept_run(tmp_path, COPY, "--preset paper", curve={8_000: 2e-3}), "recoveries", lambda _: 3.0)
     found = relation(tmp_path, f"{copying.STABLER} (fixed").verdict
-    assert str(found) == f"run at smaller scale ({copying.GUESSED}; with recovery; 8,000 of 35,000 updates; one seed, as the paper says)"
+    assert str(found) == f"smaller scale ({copying.GUESSED}; with recovery; 8,000 of 35,000 updates; one seed, as the paper says)"
 
 
 def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):

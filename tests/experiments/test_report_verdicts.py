@@ -70,24 +70,24 @@ def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
         (LOSS, [seen(2.9), seen(3.0)], "reproduced by 1 of 2 seeds"),
         (LOSS, [short(2.9)], "reached, not converged (40 of 100 updates)"),
         (LOSS, [seen(2.9, settled=False)], "reached, not converged (the last evaluation is the best one)"),
-        (LOSS, [short(3.0)], "run at smaller scale (40 of 100 updates)"),
-        (LOSS, [short(None), short(None, 20)], "run at smaller scale (20 to 40 of 100 updates)"),
+        (LOSS, [short(3.0)], "smaller scale (40 of 100 updates)"),
+        (LOSS, [short(None), short(None, 20)], "smaller scale (20 to 40 of 100 updates)"),
         (LOSS, [seen(2.9), short(3.0)], "reproduced by 1 of 2 seeds, 1 not trained long enough"),
         (LOSS, [short(2.9), short(3.0)], "reached, not converged (by 1 of 2 seeds, 40 of 100 updates)"),
-        (LOSS, [seen(3.0), short(3.0)], "run at smaller scale (not reproduced by 1 of 2 seeds, 1 not trained long enough): undecided"),
-        (LOSS, [seen(None, settled=False, failed=True), short(3.0)], "run at smaller scale (1 of 2 diverged, 40 of 100 updates)"),
+        (LOSS, [seen(3.0), short(3.0)], "smaller scale (not reproduced by 1 of 2 seeds, 1 not trained long enough): undecided"),
+        (LOSS, [seen(None, settled=False, failed=True), short(3.0)], "smaller scale (1 of 2 diverged, 40 of 100 updates)"),
         (LOSS, [seen(None, settled=False, failed=True)], "diverged (1 of 1 diverged)"),
         (LOSS, [seen(2.9), seen(None, settled=False, failed=True)], "reproduced by 1 of 2 seeds, 1 of 2 diverged"),
         (LOSS, [seen(3.0), seen(None, settled=False, failed=True)], "not reproduced (2 seeds, 1 of 2 diverged)"),
         (never(), [seen(500)], "contradicted (1 seed)"),
         (never(), [seen(500), seen(None)], "reproduced by 1 of 2 seeds"),
         (never(), [seen(None)], "reproduced (1 seed)"),
-        (never(), [short(None)], "run at smaller scale (40 of 100 updates)"),
+        (never(), [short(None)], "smaller scale (40 of 100 updates)"),
         (fails(2.96, 0.5), [seen(2.7)], "contradicted (1 seed)"),
         (fails(2.96, 0.5), [seen(4.0)], "not reproduced (1 seed)"),
         (fails(2.96, 0.5), [seen(30.0)], "reproduced (1 seed)"),
         (happens(), [seen(20_000)], "reproduced (1 seed)"),
-        (happens(), [ENDLESS], "run at smaller scale (not in 100 updates, and the paper sets no limit)"),
+        (happens(), [ENDLESS], "smaller scale (not in 100 updates, and the paper sets no limit)"),
         (happens(), [seen(20_000), ENDLESS], "reproduced by 1 of 2 seeds, 1 not in 100 updates, and the paper sets no limit"),
     ],
 )
@@ -96,7 +96,7 @@ def test_verdict_on_a_figure(criterion, observations, text):
 
 
 def test_a_figure_of_another_configuration_is_at_smaller_scale_whatever_it_is():
-    assert str(judge(LOSS, [seen(2.0)], "128 units instead of 1,024")) == "run at smaller scale (128 units instead of 1,024)"
+    assert str(judge(LOSS, [seen(2.0)], "128 units instead of 1,024")) == "smaller scale (128 units instead of 1,024)"
 
 
 def against(*advantages, **changes):
@@ -122,11 +122,11 @@ def against(*advantages, **changes):
         ([Pair(0, None, False, failed=1)], "one seed only (against the paper, 1 run diverged)"),
         ([Pair(0, None, True, failed=1), *against(0.1)], "undecided (2 of 2 seeds agree, 1 run diverged)"),
         ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
-        (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, as the paper says)"),
-        (against(-0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, against the paper)"),
-        (against(0.1, 0.11, 0.12, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): agrees"),
-        (against(0.1, 0.01, 0.5, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): undecided"),
-        ([Pair(0, None, None, settled=False)], "run at smaller scale (5 of 9 updates; one seed)"),
+        (against(0.1, settled=False), "smaller scale (5 of 9 updates; one seed, as the paper says)"),
+        (against(-0.1, settled=False), "smaller scale (5 of 9 updates; one seed, against the paper)"),
+        (against(0.1, 0.11, 0.12, settled=False), "smaller scale (5 of 9 updates; 3 of 3 seeds agree): agrees"),
+        (against(0.1, 0.01, 0.5, settled=False), "smaller scale (5 of 9 updates; 3 of 3 seeds agree): undecided"),
+        ([Pair(0, None, None, settled=False)], "smaller scale (5 of 9 updates; one seed)"),
         ([Pair(0, None, None)], "one seed only (neither shows it)"),
         ([Pair(0, None, None, failed=1)], "one seed only (neither shows it, 1 run diverged)"),
         ([Pair(0, None, None), Pair(1, None, None)], "not reproduced (0 of 2 seeds agree, 2 undecided)"),
@@ -174,7 +174,7 @@ def test_where_a_relation_stands_is_its_finding_unless_it_has_one_seed():
 def test_a_relation_at_smaller_scale_says_which_way_it_points():
     verdict = judge_relation(against(-0.1, -0.101, -0.102), "200 units")
     assert (verdict.status, verdict.finding) == (Status.SMALLER, Finding.AGAINST)
-    assert str(verdict) == "run at smaller scale (200 units; 0 of 3 seeds agree): disagrees"
+    assert str(verdict) == "smaller scale (200 units; 0 of 3 seeds agree): disagrees"
     assert judge_relation(against(0.1, 0.11, 0.12), "200 units").finding is Finding.FOR
     assert judge_relation(against(0.1, -0.1), "200 units").finding is Finding.OPEN
 

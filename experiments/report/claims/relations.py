@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from experiments.report.claims.contests import Compared, Contest, Final, diverged
-from experiments.report.claims.matching import excess, has_only_begun, is_over
+from experiments.report.claims.matching import excess, has_only_begun, is_over, setting
 from experiments.report.claims.pairs import Pair, compared
 from experiments.report.claims.rows import Evidence, Network, Planned
 from experiments.report.claims.scales import Scale
@@ -148,12 +148,14 @@ class OnCurve(Source[Final]):
       others: usual networks of several sizes.
       scale: what is smaller than published; empty for the published configuration.
       hard: whether the network is evaluated with the hard mask, which saves time, and not with the soft one of training.
+      outputs: number of predicted symbols, if the multiplications of the readout are counted, too; 0 if only those of the unit are.
     """
 
     better: Network
     others: tuple[Network, ...]
     scale: str = ""
     hard: bool = False
+    outputs: int = 0
 
     @property
     def stronger(self) -> tuple[Network, ...]:
@@ -171,7 +173,7 @@ class OnCurve(Source[Final]):
         found = []
         for seed, run in sorted(self.better.runs(evidence, contest.best).items()):
             others = [(config, runs[seed]) for config, runs in curves if seed in runs]
-            points = [_point(contest, config, other) for config, other in others]
+            points = [self._point(contest, config, other) for config, other in others]
             pair = self._pair(contest, run, [point for point in points if point is not None], strict)
             if pair is not None:
                 found.append(unless_it_may_change(pair, contest, [run], [other for _, other in others]) if self.scale else pair)
@@ -181,21 +183,21 @@ class OnCurve(Source[Final]):
         """Compare a run with the line through points."""
         if diverged(self.better.config, run) and points:
             return Pair(run.seed, None, False, failed=1)
-        own = _point(contest, self.better.config, run, self.hard)
+        own = self._point(contest, self.better.config, run, self.hard)
         other = None if own is None else _line_at(own[0], points)
         return None if own is None or other is None else compared(run.seed, other - own[1], strict)
+
+    def _point(self, contest: Final, config: RunConfig[Any], run: Record, hard: bool = False) -> Point | None:
+        """Return multiplications and score, with the soft or the hard mask, of a run that was trained to the end and no further."""
+        names = "multiplications", contest.score
+        operations, score = (run.analysed("masks", "hard", "test", name) if hard else run.tested(name) for name in names)
+        if not is_over(config, run) or excess(config, run) or operations is None or score is None:
+            return None
+        return operations + self.outputs * setting(config, "model.size"), score
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that are needed."""
         return [network.planned(seeds) for network in (self.better, *self.others)]
-
-
-def _point(contest: Final, config: RunConfig[Any], run: Record, hard: bool = False) -> Point | None:
-    """Return multiplications and score, with the soft or the hard mask, of a run that was trained to the end and no further."""
-    names = "multiplications", contest.score
-    operations, score = (run.analysed("masks", "hard", "test", name) if hard else run.tested(name) for name in names)
-    as_long = is_over(config, run) and not excess(config, run)
-    return (operations, score) if as_long and operations is not None and score is not None else None
 
 
 def _line_at(operations: float, points: Sequence[Point]) -> float | None:

@@ -20,7 +20,7 @@ class Status(Enum):
     NOT_REPRODUCED = "not reproduced"
     CONTRADICTED = "contradicted"
     DIVERGED = "diverged"
-    SMALLER = "run at smaller scale"
+    SMALLER = "smaller scale"
     NOT_RUN = "not yet run"
     NOT_HERE = "not runnable here"
 

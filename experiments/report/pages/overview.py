@@ -1,21 +1,21 @@
 """REPRODUCTION.md: one page, for each paper what became of its claims, the most telling figure, and what to take away."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from experiments.report.claims.judged import Judged, tally
+from experiments.report.claims.judged import Judged, JudgedQuantity, tally
 from experiments.report.claims.pairs import LEVEL, is_testable
 from experiments.report.claims.rows import QUOTED
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.claims.weaker import is_of_weaker, surplus
 from experiments.report.pages.paper_page import DOCS, page_path
 from experiments.report.wording.markdown import figure_path, table
+from lrpt.runs.console import in_series
 
 INTRODUCTION = f"""\
 # Reproduction
 
 This page compares the claims of four papers with our runs. `python -m experiments.report` computes it from kept results.
-Every score of a table and every ordering of two models is one claim with one verdict ([what a verdict
+Every score of a table, every ordering of two models, and each variant of our own is a claim with a verdict ([what a verdict
 means]({DOCS}/verdicts.md)). A value is *reproduced* if each seed is at least as good as the published value,
 which no paper calls a mean. An ordering is reproduced if the mean advantage over seeds is significant at 5 %, without correction for
 several tests.
@@ -54,9 +54,10 @@ def _tested(judged: Sequence[Judged]) -> str:
     """Return how many orderings were tested and are significant, and how many would be if no two models differed."""
     relations = (r for one in judged for r in one.relations if all(pair.agrees is not None for pair in r.pairs))
     tested = [r for r in relations if is_testable(r.pairs)]
-    significant = sum(r.verdict.finding in (Finding.FOR, Finding.AGAINST) for r in tested)
+    found = [r.verdict.finding for r in tested]
+    sides = f"{found.count(Finding.FOR)} for the papers and {found.count(Finding.AGAINST)} against them"
     by_chance = f"about {LEVEL * len(tested):.0f} would be by chance alone"
-    return f"{significant} of {len(tested)} tested orderings are significant; {by_chance}."
+    return f"Of {len(tested)} tested orderings, {sides} are significant; {by_chance}."
 
 
 def _of_weaker_models(judged: Sequence[Judged]) -> str:
@@ -90,14 +91,30 @@ def _paper(judged: Judged) -> list[str]:
 
 def _reproduced(judged: Judged) -> list[str]:
     """Return a paragraph that lists the claims that are reproduced; nothing if there are none."""
-    values = Counter(
-        q.row.title if q.row.setting else f"{q.row.title}, {q.row.where.partition(', ')[2]}"
-        for q in judged.quantities
-        if q.verdict is not None and q.verdict.status is Status.REPRODUCED
-    )
-    said = [f"{title}{f' ({count} values)' if count > 1 else ''}" for title, count in values.items()]
-    said += [r.relation.sentence.partition(" (")[0] for r in judged.relations if r.verdict.status is Status.REPRODUCED]
+    values: dict[str, list[JudgedQuantity]] = {}
+    for q in judged.quantities:
+        if q.verdict is not None and q.verdict.status is Status.REPRODUCED:
+            values.setdefault(q.row.title if q.row.setting else f"{q.row.title}, {q.row.where.partition(', ')[2]}", []).append(q)
+    said = [f"{title}{_in_short(own, judged)}" for title, own in values.items()]
+    said += _joined(r.relation.sentence.partition(" (")[0] for r in judged.relations if r.verdict.status is Status.REPRODUCED)
     return [f"Reproduced: {'; '.join(said)}."] if said else []
+
+
+def _joined(sentences: Iterable[str]) -> list[str]:
+    """Join sentences that compare the same model in the same way: 'A is better than B and C'."""
+    found: dict[str, list[str]] = {}
+    for sentence in sentences:
+        head, than, rival = sentence.rpartition(" than ")
+        found.setdefault(f"{head}{than}", []).append(rival)
+    return [f"{head}{in_series(rivals)}" for head, rivals in found.items()]
+
+
+def _in_short(values: Sequence[JudgedQuantity], judged: Judged) -> str:
+    """Return how many values of a row are reproduced, or which ones if not all are, and that they rest on one seed."""
+    row = [q for q in judged.quantities if q.row is values[0].row and q.verdict is not None and q.observed]
+    names = dict.fromkeys(q.quantity.name.partition(":")[0] for q in values)
+    which = f": {in_series(list(names))}" if len(values) < len(row) else f" ({len(values)} values)" if len(values) > 1 else ""
+    return f"{which}{' (one seed)' if len(values[0].observed) == 1 else ''}"
 
 
 def _on_equal_terms(crossing: Sequence[str]) -> list[str]:
@@ -130,7 +147,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | not reproduced | of a value: no seed agrees; of an ordering: neither model shows it, as on a task that neither learns |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
-| run at smaller scale | fewer updates, a smaller network, less or other data, own or guessed settings (at any size), or too few full runs |
+| smaller scale | fewer updates, a smaller network, less or other data, own or guessed settings (at any size), or too few full runs |
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or nothing here trains or computes it; the reason is below the table |
 | no claim | the paper has no value for this metric, or it follows from a setting; ours is shown for information |
@@ -154,8 +171,8 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   published one, if the learning rate is constant and the last evaluation of a run is its best.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
-  2 %, *almost perfect* 99.97 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near the
-  state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
+  2 %, *almost perfect* 99.97 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near* or
+  *relatively close to the state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. If
   the paper speaks of training sequences, errors on held-out sequences are neither for nor against it.
 - **Weaker models**: if an ordering calls a model the weaker one, such as a baseline, a value better than published counts for the model and

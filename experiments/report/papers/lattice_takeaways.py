@@ -33,14 +33,12 @@ BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
     """Return takeaways on losses, epochs, the first epoch, shares of the data, and gradients."""
-    losses = [_order(judged, text) for text in BOOKS]
     return (
         Takeaway(
-            f"**Losses.** {at_published_size(judged, 'Table 1', 'Table 1')} {_not_in_the_table()} {_smaller(judged)}"
-            f"{' '.join(ahead for ahead, _ in losses)}",
+            f"**Losses.** {at_published_size(judged, 'Table 1', 'Table 1')} {_not_in_the_table()} {_smaller(judged)}{_losses(judged)}",
             (
                 *_scales(judged),
-                *(found for _, found in losses),
+                *(_order(judged, text) for text in BOOKS),
                 "The paper orders losses and epochs in general. We read that as one ordering for each data set and size.",
                 f"Orderings that do not hold in Table 1 are listed in the [remarks](#remarks) and not counted. "
                 f"{sum(map(is_even, lacking()))} of these {len(lacking())} are equal at the printed digits.",
@@ -80,7 +78,7 @@ def _smaller(judged: Judged) -> str:
     first = dict(reversed(kept_studies(judged.evidence)))  # of each text, the study that is judged
     if not any(scale_of(study, _first_start(study)) for study in first.values()):
         return ""
-    return f"At smaller scale ({'; '.join(f'{BOOKS[text]}: {_size_of(first[text])}' for text in BOOKS if text in first)}): "
+    return f"At smaller scale ({'; '.join(f'{BOOKS[text]}, {text}: {_size_of(first[text])}' for text in BOOKS if text in first)}): "
 
 
 def _size_of(study: Study) -> str:
@@ -89,11 +87,17 @@ def _size_of(study: Study) -> str:
     return f"{study['options']['parameters']:,} parameters{'' if share is None else f', {share:g} %'}"
 
 
-def _order(judged: Judged, text: str) -> tuple[str, str]:
-    """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm, in a sentence each."""
-    gru = gap(judged.relation(f"LRU < GRU: lower test loss ({text}"), "LRUs", f"GRUs on {BOOKS[text]}", "nats per character", "are")
+def _losses(judged: Judged) -> str:
+    """Say how test losses of LRUs and GRUs compare, text by text."""
+    found = {text: judged.relation(f"LRU < GRU: lower test loss ({text}") for text in BOOKS}
+    said = [f"{placed(r)} on {text} ({says(r.verdict)})" for text, r in found.items() if r.difference is not None]
+    return f"compared with GRUs, LRUs are, in nats per character, {in_series(said)}." if said else "no test losses of LRUs and GRUs."
+
+
+def _order(judged: Judged, text: str) -> str:
+    """Say how much of the order of losses in Table 1 paired seeds confirm."""
     found = [r for r in judged.relations if r.relation.where == f"Table 1, {text}" and "lower test loss" in r.relation.sentence]
-    return gru, f"{capitalized(BOOKS[text])}: of {_findings(found, 'orderings of losses in Table 1')}"
+    return f"{capitalized(BOOKS[text])}: of {_findings(found, 'orderings of losses in Table 1')}"
 
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
@@ -123,8 +127,8 @@ def _not_in_the_table() -> str:
     """Return how many orderings of losses and of epochs Table 1 does not have."""
     missing, of = (Counter(one.score for one in orderings) for orderings in (lacking(), claimed()))
     return (
-        f"Of the orderings that the text states, {missing['loss']} of {of['loss']} of losses and {missing['epochs']} of {of['epochs']} of "
-        f"epochs do not hold in Table 1."
+        f"Of the orderings that the text states in our reading, {missing['loss']} of {of['loss']} of losses and {missing['epochs']} of "
+        f"{of['epochs']} of epochs do not hold in Table 1."
     )
 
 
@@ -138,8 +142,7 @@ def _shares(judged: Judged) -> Takeaway:
     of_figure = [r for r in judged.relations if r.relation.where == "Figure 5, PTB"]
     return Takeaway(
         f"**Shares of the data.** On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
-        f"{sum(bool(r.pairs) for r in found)} shares ({_how_many_decide(found)}). With LRUs on 40 % against other models on 60 %, of "
-        f"{_tally(ahead, 'orderings')}.{_better_on_less(ahead)}",
+        f"{sum(bool(r.pairs) for r in found)} shares ({_how_many_decide(found)}).{_on_less(ahead)}",
         (f"All claims about Figure 5 on the Penn Treebank: of {_findings(of_figure, 'orderings')}",),
     )
 
@@ -151,12 +154,21 @@ def _how_many_decide(relations: Sequence[JudgedRelation]) -> str:
     return in_series([f"{count} {said}" for said, count in counts.items() if count]) or "none significantly"
 
 
-def _better_on_less(ahead: Sequence[JudgedRelation]) -> str:
-    """Return on 60 % of the data which models are better than LRUs on 40 %; nothing if none are."""
-    better = [
-        r.relation.sentence.partition(" better than a ")[2].partition(" on ")[0] for r in ahead if r.verdict.finding is Finding.AGAINST
-    ]
-    return f" {in_series([f'{name}s' for name in better])} on 60 % are significantly better." if better else ""
+def _on_less(ahead: Sequence[JudgedRelation]) -> str:
+    """Say how often LRUs on 40 % of the data are better than other models on 60 %, and which ones differ; nothing if none was run."""
+    advantages = [pair.advantage for r in ahead for pair in r.pairs if pair.advantage is not None]
+    if not advantages:
+        return ""
+    said = f" LRUs on 40 % are better than other models on 60 % in {sum(a > 0 for a in advantages)} of {len(advantages)} pairs of runs"
+    sides = {"worse": Finding.AGAINST, "better": Finding.FOR}
+    names = {word: [_rival(r) for r in ahead if r.verdict.finding is finding] for word, finding in sides.items()}
+    differing = [f"{word} than {in_series(found)}" for word, found in names.items() if found]
+    return f"{said}{f', significantly {in_series(differing)}' if differing else ''}."
+
+
+def _rival(relation: JudgedRelation) -> str:
+    """Return the models that LRUs are compared with: 'GRUs'."""
+    return f"{relation.relation.sentence.partition(' better than a ')[2].partition(' on ')[0]}s"
 
 
 def _after_one(judged: Judged) -> str:
@@ -192,24 +204,27 @@ def _by_text(found: Mapping[str, JudgedRelation]) -> str:
     """Return how many epochs fewer or more, text by text, with what that says of the paper; once if it says the same of all."""
     verdicts = {text: says(r.verdict) for text, r in found.items()}
     alike = len(set(verdicts.values())) == 1 < len(verdicts)
-    said = [f"{_fewer(r)} on {BOOKS[text]}{'' if alike else f' ({verdicts[text]})'}" for text, r in found.items()]
+    said = [f"{_fewer(r)} on {text}{'' if alike else f' ({verdicts[text]})'}" for text, r in found.items()]
     return " and ".join(said) + (f" (both {next(iter(verdicts.values()))})" if alike else "")
 
 
 def _from_glorot(judged: Judged) -> str:
     """Compare epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
-    found, sizes = {}, []
+    found, sizes, others = {}, [], []
     for text in BOOKS:
-        claim = judged.relation(f"LRU < GRU: fewer epochs ({text}").relation
-        for study, one in _by_study(judged, claim, "glorot").items():
+        claim = judged.relation(f"LRU < GRU: fewer epochs ({text}")
+        for study, one in _by_study(judged, claim.relation, "glorot").items():
             if one.difference is not None:
                 found[text] = one
                 sizes.append(f"{judged.evidence.studies[study]['options']['parameters']:,}")
+                as_in_code = _by_study(judged, claim.relation, "lru").get(study)
+                if as_in_code is not None and as_in_code.advantage != claim.advantage:
+                    others.append(f" Of this size, initialized as in the code, they need {_by_text({text: as_in_code})}.")
     if not found:
         return ""
     return (
         f" With Glorot's initialization, which the paper's text names, LRUs of {in_series(list(dict.fromkeys(sizes)))} parameters need "
-        f"{_by_text(found)}."
+        f"{_by_text(found)}.{''.join(others)}"
     )
 
 

@@ -1,6 +1,6 @@
 """Takeaway about units with variable computation and usual ones of as many operations; every number is computed from the kept results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,13 +47,14 @@ def at_equal_operations(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
-        f"{'All is at smaller scale here. ' if all_small and not large.pairs else ''}{_large_and_small(large, characters)}"
-        f"{_at_a_constant_rate(judged, characters)}{_behind_with_hard_mask(judged, characters)} {gap(gated, alike, 'such GRUs', '')}"
-        f"{_with_cut_gradients(judged)}",
+        f"{'All is at smaller scale here. ' if all_small and not large.pairs else ''}{_large_and_small(judged, large, characters)}"
+        f"{_behind_with_hard_mask(judged, characters)} {gap(gated, alike, 'such GRUs', '')}{_on_readouts(judged, characters, gated)}",
         (
             _when(characters) if large.pairs else "",
             f"{of_size}{_devices(judged)}" if of_size else "",
             _against_fewer_operations(judged),
+            _on_further_readouts(judged, large),
+            _with_cut_gradients(judged),
             _otherwise(
                 judged,
                 characters,
@@ -83,13 +84,29 @@ def _is_small(relation: JudgedRelation) -> bool:
     return relation.smaller not in ("", UNPRINTED)
 
 
-def _large_and_small(large: JudgedRelation, small: JudgedRelation) -> str:
+def _width_alone(judged: Judged) -> str:
+    """Return that the widest usual network is worse than a narrower one, too; nothing if it is not, or was not run."""
+    _, narrower, widest = (_mean_score(judged, network) for network in LARGE_RNNS)
+    if widest is None or narrower is None or widest <= narrower:
+        return ""
+    return f" (RNN-1024 is {widest - narrower:.3f} behind RNN-760, too.)"
+
+
+def _mean_score(judged: Judged, network: Network) -> float | None:
+    known = [one.value for one in network.observe(TEST_SCORE, judged.evidence) if one.value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _large_and_small(judged: Judged, large: JudgedRelation, small: JudgedRelation) -> str:
     """Return how VCRNNs of 1,024 and of 256 units compare with RNNs."""
     if not large.pairs:
         return gap(small, f"{_trained(small)} VCRNN of 256 units", INTERPOLATED, BITS)
-    first = f"{gap(large, 'Here, VCRNN-1024', INTERPOLATED, BITS)} Its target of m, the updated share of the state, is a guess."
+    first = (
+        f"{gap(large, 'Here, VCRNN-1024', INTERPOLATED, BITS)}{_width_alone(judged)} Its target of m, the updated share of the state, is a "
+        f"guess."
+    )
     annealed = small.smaller == ANNEALED_SCALE
-    return f"{first} {gap(small, 'A VCRNN of 256 units' if annealed else f'{_trained(small)} VCRNN of 256 units', 'such RNNs', BITS)}"
+    return f"{first} {gap(small, 'A VCRNN of 256 units' if annealed else f'{_trained(small)} VCRNN of 256 units', 'such RNNs', '')}"
 
 
 def _when(small: JudgedRelation) -> str:
@@ -110,8 +127,8 @@ def _of_the_published_size(judged: Judged) -> str:
         return ""
     said = [f"{network.name} has {scores}" for network, scores in zip(LARGE_RNNS, others, strict=True) if scores]
     return (
-        f"With a target of 0.5, which the paper does not print, and the gradient into its scheduler cut, VCRNN-1024 has {own} in {BITS}, "
-        f"and as many operations as an RNN of {size.ours} units (in the paper 760). {in_series(said)}."
+        f"With a target of 0.5, the upper end of the paper's range, and the gradient into its scheduler cut, VCRNN-1024 has {own} in "
+        f"{BITS}, and as many operations as an RNN of {size.ours} units (in the paper 760). {in_series(said)}."
     )
 
 
@@ -146,6 +163,33 @@ def _devices(judged: Judged) -> str:
     return f" Trained on a GPU, where products are rounded to TF32: {in_series(said)}; the others on CPUs." if said else ""
 
 
+CHARACTERS = 51
+"""different characters of the Penn Treebank, which readouts predict"""
+
+
+def _with_readouts(judged: Judged, found: Mapping[str, JudgedRelation]) -> str:
+    """Return the comparisons on characters if the operations of readouts are counted, too, by the names of the networks."""
+    counted = {name: _at_scale(judged, relation, relation.smaller, outputs=CHARACTERS) for name, relation in found.items()}
+    return in_series([f"{name} is {placed(one)} ({_seeds_of(one)}{says(one.verdict)})" for name, one in counted.items() if one.pairs])
+
+
+def _seeds_of(one: JudgedRelation) -> str:
+    return "" if len(one.pairs) == 1 else f"{len(one.pairs)} seeds, "
+
+
+def _on_readouts(judged: Judged, characters: JudgedRelation, gated: JudgedRelation) -> str:
+    """Return what changes for small networks if the operations of readouts are counted, too; nothing if none was run."""
+    said = _with_readouts(judged, {"the VCRNN of 256 units": characters, "the VCGRU": gated})
+    return f" Operations leave out the readout, as in the paper; with it, {said}." if said else ""
+
+
+def _on_further_readouts(judged: Judged, large: JudgedRelation) -> str:
+    """Return the same for the network of the published size, and for other targets of m; nothing if none was run."""
+    others = {f"VCRNN-256 with target {target}": judged.relation(f"VCRNN-256, target {target} > an RNN") for target in CURVE_TARGETS}
+    said = _with_readouts(judged, {"VCRNN-1024": large} | others)
+    return f"With the operations of the readout, {said}." if said else ""
+
+
 def _behind_with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
     """Return the same comparison with the hard mask; nothing if it was not run. The paper does not say which mask its scores have."""
     hard = _at_scale(judged, found, found.smaller, hard=True)
@@ -158,14 +202,7 @@ def _with_cut_gradients(judged: Judged) -> str:
         run for network in (SMALL_VC, SMALL_VCGRU, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()
     ]
     cut = bool(runs) and all(recorded(run).get("model.schedule.gradient") == "cut" for run in runs)
-    return " All these networks cut the gradient into the scheduler, of which the paper says nothing." if cut else ""
-
-
-def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
-    """Return the same comparison with the other two recipes, in a sentence; nothing unless the judged one has a falling rate."""
-    others = {"12": _at_scale(judged, found, SMALL_CHARS_SCALE), "20": _at_scale(judged, found, CONSTANT_SCALE)}
-    said = [f"{placed(one)} after {epochs} epochs ({says(one.verdict)})" for epochs, one in others.items() if one.pairs]
-    return f" At a constant learning rate it is {in_series(said)}." if found.smaller == ANNEALED_SCALE and said else ""
+    return "All networks with variable computation here cut the gradient into the scheduler, which the paper does not say." if cut else ""
 
 
 def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, what: str) -> str:
@@ -240,9 +277,10 @@ def _sized(judged: Judged, network: Network) -> Sized | None:
     return Sized(ended[0]["parameters"]["true"], *means)
 
 
-def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
-    """Judge a comparison at equal operations by its versions of one scale, with the soft or the hard mask."""
-    versions = [replace(one, hard=hard) for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == scale]
+def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False, outputs: int = 0) -> JudgedRelation:
+    """Judge a comparison at equal operations by its versions of one scale, with the soft or the hard mask, without or with the readout."""
+    curves = [one for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == scale]
+    versions = [replace(one, hard=hard, outputs=outputs) for one in curves]
     return judged.judge(replace(found.relation, versions=tuple(versions)))
 
 
