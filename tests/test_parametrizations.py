@@ -31,7 +31,7 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, Sum, field_of, low_rank_plus_diagonal
+from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, Sum, field_of, low_rank_plus_diagonal
 from lrpt.parametrizations import (
     ADAPTERS,
     FORMS,
@@ -431,6 +431,20 @@ class Labelled:
 
 @register_fields
 @dataclass(frozen=True)
+class Scaled:
+    """A multiple of the identity, of which it does not know the size."""
+
+    diagonal: jax.Array
+
+    def apply(self, v):
+        return v * self.diagonal[0]
+
+    def to_dense(self):
+        return jnp.diag(self.diagonal)
+
+
+@register_fields
+@dataclass(frozen=True)
 class WithoutApply:
     kernel: jax.Array
 
@@ -453,6 +467,12 @@ OWN_MISTAKES = {
     ),
     "unregistered part": (of_specs(lambda array: Sum((Unregistered(array),))), "returned a Sum .*: decorate the dataclass Unregistered"),
     "setting": (of_specs(Labelled), "one is a str: keep it in a field with the metadata"),
+    "narrow": (
+        of_specs(lambda array: Dense(array[:, :2])),
+        r"a Dense for 'update', whose apply\(v\) of one row gives \(1, 2\): expected \(1, 6\) for a matrix of 6 x 6",
+    ),
+    "one entry": (of_specs(lambda array: Scaled(array[0, :1])), r"whose to_dense\(\) gives \(1, 1\): expected \(6, 6\)"),
+    "too short": (of_specs(lambda array: Diagonal(array[0, :3])), r"whose apply\(v\) of one row gives an error \(.*\): expected \(1, 6\)"),
     "class": (Labelled, r"^PARAMETRIZATIONS\['own'\] is Labelled, a class of matrices: give a subclass of lrpt\.Parametrization"),
 }
 

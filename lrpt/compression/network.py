@@ -90,8 +90,6 @@ def compress(
             f"the network is a {type(network).__name__}: give a Recurrent, such as lrpt.load(DIRECTORY).recurrent, or for a layer of Flax "
             f"Recurrent(ModelConfig(cell, size, parametrization='dense', trainable_initial_state=False), input_size)"
         )
-    if "cell" not in params:
-        raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     check_size(parametrization, rank, error, tied)
     stored = stored_matrices(params, network, "recurrent")
     if not stored:

@@ -5,19 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax.numpy as jnp
-from flax import errors
 from jaxtyping import Array
 
 from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig
-
-UNFIT = (
-    errors.ScopeParamShapeError,
-    errors.ScopeParamNotFoundError,
-    errors.ScopeVariableNotFoundError,
-    errors.ScopeCollectionNotFound,
-)
-"""Errors of Flax about variables that a layer does not find, or finds in another shape."""
+from lrpt.parametrizations.unfit import UNFIT, in_short
 
 
 def check_storage(**given: Any) -> None:
@@ -36,7 +28,7 @@ def variables_for(inputs: Array, *, may_be_symbols: bool = False) -> Iterator[No
       may_be_symbols: whether the layer takes integers as symbols if it is made with `symbols`.
 
     Raises:
-      UsageError: the variables were drawn for inputs of another width, or are not all there.
+      UsageError: the variables were drawn for inputs of another width or for other matrices, or are not all there.
     """
     try:
         yield
@@ -44,6 +36,6 @@ def variables_for(inputs: Array, *, may_be_symbols: bool = False) -> Iterator[No
         symbols = may_be_symbols and jnp.issubdtype(inputs.dtype, jnp.integer)
         raise UsageError(
             f"inputs are {inputs.dtype} of shape {inputs.shape}, and the variables do not fit them: give inputs of the width (symbols: of "
-            f"the number) that `init` had, and all collections of variables that it returned"
-            f"{', or make the cell with symbols= if they are symbols' if symbols else ''}"
+            f"the number) that `init` had, the same cell and matrices, and all collections of variables that it returned"
+            f"{', or make the cell with symbols= if they are symbols' if symbols else ''} ({in_short(error)})"
         ) from error

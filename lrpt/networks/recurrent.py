@@ -17,6 +17,7 @@ from lrpt.networks.configuration import InitialConfig, InputStorageConfig, Seque
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, mask_role
 from lrpt.networks.protocol import NetworkDefaults, Start, as_state, as_stored, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
+from lrpt.parametrizations.unfit import UNFIT, in_short
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import can_merge, materialized, merged
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
@@ -233,13 +234,24 @@ def cell_params(params: PyTree, network: Recurrent, settings: Any = None, frozen
       frozen: the same part of the collection 'frozen', for networks with adapters.
 
     Raises:
-      UsageError: the network has adapters, and what is frozen is not given.
+      UsageError: the network has adapters, and what is frozen is not given; it is no `Recurrent`; or the parameters are not its own.
     """
+    if not isinstance(network, Recurrent):
+        raise UsageError(f"the network is a {type(network).__name__}: give a Recurrent, such as lrpt.load(DIRECTORY).recurrent")
+    if "cell" not in params:
+        raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     if frozen is None and {network.config.matrices.kind, network.config.inputs.kind} & ADAPTERS.keys():
         raise UsageError(f"{network.config.label} has adapters: merge them with its frozen matrices first (experiments.fine_tune does)")
     given = {"params": params, "settings": settings, FROZEN: frozen}
     collections = {name: part for name, part in given.items() if part is not None}
-    return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
+    owner = network.config.owner(network.cell.template(network.spec))
+    try:
+        return owner.apply({name: part["cell"] for name, part in collections.items()})
+    except UNFIT as error:
+        raise UsageError(
+            f"the parameters are not those of {network.config.label}: give the network the cell, size and parametrization that it was "
+            f"trained with ({in_short(error)})"
+        ) from error
 
 
 def initial_row(params: PyTree, network: Recurrent) -> Any:

@@ -144,7 +144,7 @@ def create_matrices(
     owner = PARAMETRIZATIONS[config.kind](specs, config, name=name)
     if within is not None:
         nn.share_scope(within, owner)
-    check = partial(check_matrices, config.kind, tuple(specs))
+    check = partial(check_matrices, config.kind, specs)
     if config.weight_norm:
         return WeightNorm(owner, check=check, name=norms)()
     check(found := owner())
