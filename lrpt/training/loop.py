@@ -18,7 +18,7 @@ from lrpt.networks.sequence_model import suits_kernel
 from lrpt.runs.configuration import effective, flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import load_arrays
-from lrpt.runs.signals import StopRequests
+from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.tasks.order import batch_indices
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
@@ -125,18 +125,32 @@ def fit_all(
             together.check()
             if number:  # the data of all programs may not fit into memory together
                 together.free_data()
-    results: dict[Path, dict[str, Any]] = {}
-    errors: dict[Path, UsageError | RemoteFailure] = {}
-    while waiting:
-        together = waiting.pop(0)  # so that its data are freed before other runs train
-        errors |= together.train(console, observers)
-        results |= {run.path: run.result for run in together.runs if run.result}
-        if waiting:
-            compilation.free_programs()
+    results, errors = _train_each(waiting, console, observers)
     if errors:
         first = next(iter(errors.values()))
         raise first if len(jobs) == 1 or isinstance(first, RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
+
+
+def _train_each(
+    waiting: list["_RunGroup"], console: Console, observers: Sequence[Observer]
+) -> tuple[dict[Path, dict[str, Any]], dict[Path, UsageError | RemoteFailure]]:
+    """Train groups of runs one after another. Return the results and the errors of runs by directory."""
+    results: dict[Path, dict[str, Any]] = {}
+    errors: dict[Path, UsageError | RemoteFailure] = {}
+    while waiting:
+        together = waiting.pop(0)  # so that its data are freed before other runs train
+        try:
+            together.train(console, observers)
+        except Interrupted:  # it is raised in place of what has failed so far
+            for error in (errors | together.errors).values():
+                console.warn(str(error))
+            raise
+        errors |= together.errors
+        results |= {run.path: run.result for run in together.runs if run.result}
+        if waiting:
+            compilation.free_programs()
+    return results, errors
 
 
 def _check_paths(jobs: Sequence[Job]) -> None:
@@ -236,19 +250,22 @@ class _RunGroup:
     def _layout(self) -> parallel.Layout:
         return parallel.layout(len(self.runs), self.unfinished[0].config.train.batch_size, self.devices)
 
-    def train(self, console: Console, observers: Sequence[Observer]) -> dict[Path, UsageError | RemoteFailure]:
-        """Train to the end. Return the errors of runs that failed, by directory; the other runs go on without them."""
+    @property
+    def errors(self) -> dict[Path, UsageError | RemoteFailure]:
+        """Errors of the runs that have failed, by directory."""
+        return {run.path: run.error for run in self.unfinished if run.error is not None}
+
+    def train(self, console: Console, observers: Sequence[Observer]) -> None:
+        """Train to the end. Runs that fail have `errors`; the other runs go on without them."""
         if not self.unfinished:
-            return {}
+            return
         with ExitStack() as stack:
             for run in self.unfinished:
                 stack.enter_context(closing(run))
-            return _train_all(self.unfinished, self._layout(), console, observers)
+            _train_all(self.unfinished, self._layout(), console, observers)
 
 
-def _train_all(
-    runs: list[Run], layout: parallel.Layout, console: Console, observers: Sequence[Observer]
-) -> dict[Path, UsageError | RemoteFailure]:
+def _train_all(runs: list[Run], layout: parallel.Layout, console: Console, observers: Sequence[Observer]) -> None:
     """Train runs at the same update side by side, as many as there are devices. Runs with the fewest updates train first."""
     states: dict[Run, TrainState] = {}
     for run in runs:
@@ -264,4 +281,3 @@ def _train_all(
             trainer = Trainer(program, {run: states[run] for run in level[: layout.models]}, observers)
             states |= trainer.train(updates[1] if len(updates) > 1 else math.inf, console, stop)
             states = {run: state for run, state in states.items() if not run.result and run.error is None}
-    return {run.path: run.error for run in runs if run.error is not None}

@@ -53,6 +53,7 @@ class Trainer:
 
         Raises:
           Interrupted: a signal was received; the checkpoints are written.
+          UsageError: a signal was received, and a checkpoint cannot be written.
         """
         title = ", ".join(run.label for run in self.runs)
         with console.bar(title, self.config.updates, self.update) as bar:
@@ -158,7 +159,8 @@ class Trainer:
                 with run.failing_alone():
                     run.save(state)
         if number:
-            raise Interrupted(number, self.update)
+            failed = next((run.error for run in self.runs if run.error is not None), None)
+            raise Interrupted(number, self.update) if failed is None else failed
 
     # The state on the devices
 

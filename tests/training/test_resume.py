@@ -13,6 +13,7 @@ from tiny import CONFIG, EVEN, EXPERIMENT, Apart, arrays, changed, command, inte
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
+from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.training import starting
@@ -58,6 +59,15 @@ def test_stopped_at_every_boundary(whole, tmp_path):
     assert not (tmp_path / "run" / "result.json").exists()
     train(tmp_path / "run")
     assert numbers(tmp_path / "run") == numbers(whole)
+
+
+def test_a_signal_does_not_hide_that_a_checkpoint_could_not_be_written(tmp_path, monkeypatch):
+    def full(self, *arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoints, "save", full)
+    with pytest.raises(UsageError, match="No space left on device"), interrupted_after(1):
+        train(tmp_path / "run")
 
 
 def test_stopped_before_the_first_call(whole, tmp_path):

@@ -14,6 +14,7 @@ from lrpt.cli.command import main
 from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs.console import Console
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 from lrpt.training.run import Run
@@ -150,6 +151,29 @@ def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
     assert list(raised.value.results) == [jobs[0].path]
     assert raised.value.results[jobs[0].path]["updates"] == 12
     assert fit_all(jobs[:1], devices=2)[0]["updates"] == 12
+
+
+@pytest.mark.devices(2)
+@pytest.mark.parametrize("alike", [True, False])
+def test_what_has_failed_before_a_signal_is_told(alike, tmp_path):
+    """The one that diverged is of the same program as the one that is stopped, or of an earlier one."""
+    console = Warned()
+    other = changed(EVEN, train={"batch_size": EVEN.train.batch_size}) if alike else changed(EVEN, model={"size": EVEN.model.size + 1})
+    diverging = changed(EVEN, optim={"recipe": "adam", "learning_rate": 1e38})
+    jobs = [Job(diverging, 0, tmp_path / "bad"), Job(changed(other, optim={"recipe": "adam", "learning_rate": 0.01}), 0, tmp_path / "good")]
+    with interrupted_after(6):
+        fit_all(jobs, devices=1, console=console)
+    assert [warning for warning in console.warnings if "loss is nan at update" in warning]
+    assert not (tmp_path / "good" / "result.json").exists()
+
+
+class Warned(Console):
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.warnings = []
+
+    def warn(self, text):
+        self.warnings.append(text)
 
 
 @pytest.mark.devices(3)
