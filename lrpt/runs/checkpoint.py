@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -50,7 +51,7 @@ class Seal(NamedTuple):
 def updates_in(path: Path) -> list[int]:
     """Return the updates that have a checkpoint in a directory, newest first."""
     folders = path.iterdir() if path.is_dir() else ()
-    return sorted((int(folder.name) for folder in folders if folder.name.isdecimal()), reverse=True)
+    return sorted((int(folder.name) for folder in folders if re.fullmatch("0|[1-9][0-9]*", folder.name)), reverse=True)
 
 
 class Checkpoints:
@@ -162,7 +163,7 @@ class Checkpoints:
             try:
                 return self.restore(template, untried[0])
             except Damaged as error:
-                if (self.path / str(untried[0])).exists():
+                if os.path.lexists(self.path / str(untried[0])):  # also a link to nowhere, which is listed again
                     errors[untried[0]] = error
                     how = "does not fit" if isinstance(error, Misfit) else "is damaged"
                     self.warn(f"the checkpoint of update {untried[0]} in {self.path} {how} ({error}) and is passed over")

@@ -63,6 +63,18 @@ def test_round_trip(saved):
     assert_is_of(checkpoints.restore(state(0), 8), 8)
 
 
+@pytest.mark.parametrize("name", ["16", "016"])
+def test_a_folder_that_is_no_checkpoint_does_not_stop_the_others(name, copy):
+    """A link to a disk that is not there, and a number that is written in another way."""
+    if name == "16":
+        (copy / name).symlink_to(copy / "nowhere")
+    else:
+        (copy / name).mkdir()
+    warned = []
+    assert_is_of(Checkpoints(copy, warned.append).latest(state(0)), 12)
+    assert len(warned) == (name == "16")
+
+
 def test_looking_for_checkpoints_leaves_no_directory(tmp_path):
     checkpoints = Checkpoints(tmp_path / "none", pytest.fail)
     assert checkpoints.latest(state(0)) is None
