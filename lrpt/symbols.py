@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from lrpt.errors import UsageError
-from lrpt.precision import array_types
+from lrpt.precision import array_types, promoted
 
 
 class Weighted(NamedTuple):
@@ -74,9 +74,12 @@ def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array,
 
 def _one_hot(symbols: Int[Array, "*b"], width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
     """Return one-hot vectors. `jax.nn.one_hot` numbers columns in the type of the symbols, and numbers of bytes repeat after 256."""
-    with jax.numpy_dtype_promotion("standard"):
-        wide = jnp.promote_types(jnp.result_type(symbols), jnp.int32)
-    return jax.nn.one_hot(jnp.asarray(symbols, wide), width, dtype=dtype)
+    return jax.nn.one_hot(jnp.asarray(symbols, _wide(symbols)), width, dtype=dtype)
+
+
+def _wide(symbols: Int[Array, "*b"]) -> DTypeLike:
+    """Return a type of symbols of at least 32 bits."""
+    return promoted(jnp.result_type(symbols), jnp.int32)
 
 
 def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:
@@ -135,4 +138,5 @@ def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int
       codes: inputs s + V c, as in `codes_of`.
       symbols: V, the number of symbols.
     """
+    codes = jnp.asarray(codes, _wide(codes))  # unsigned numbers below 0 would wrap
     return codes % symbols, jnp.maximum(codes // symbols - 1, 0), codes >= symbols

@@ -70,6 +70,15 @@ def without_type_checks(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.int8])
+def test_labels_of_eight_bits_are_those_of_32_with_any_number_of_classes(dtype):
+    """In 8 bits, class 5 and class 261 have the same number."""
+    scores = jax.random.normal(jax.random.key(0), (2, 300))
+    labels = jnp.array([5, 7])
+    np.testing.assert_array_equal(squared_hinge(scores, labels.astype(dtype)), squared_hinge(scores, labels))
+
+
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("loss", [cross_entropy, squared_hinge])
 @pytest.mark.parametrize(
     ("targets", "says"),

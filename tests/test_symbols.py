@@ -13,6 +13,7 @@ from table import assert_close, weighted_sum
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import Circulant, Dense, Diagonal, LowRank, Sum, SymbolInputs
+from lrpt.matrices.rows import over_inputs
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization, init_parameters
 from lrpt.pytrees import register_fields
@@ -215,6 +216,21 @@ def test_codes_are_decoded():
     np.testing.assert_array_equal(symbols, [4, 2, 0])
     np.testing.assert_array_equal(complete, [False, True, True])
     np.testing.assert_array_equal(units[complete], [0, 2])
+
+
+def test_codes_of_eight_bits_are_decoded_with_more_symbols_than_they_have():
+    symbols, units, complete = decode(jnp.asarray([5, 255], jnp.uint8), 300)
+    assert (symbols.tolist(), units.tolist(), complete.tolist()) == ([5, 255], [0, 0], [False, False])
+
+
+def test_weights_of_symbols_are_cast_to_the_type_of_the_gradient():
+    """Dropout of words draws float32 weights, and JAX may be told to refuse mixtures."""
+    u = Weighted(jnp.asarray([0, 2]), jnp.asarray([2.0, 0.5]))
+    v = jnp.ones((2, 3), jnp.bfloat16)
+    with jax.numpy_dtype_promotion("strict"):
+        found = over_inputs(u, v, 4, jnp.bfloat16)
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(found[:, 0].astype(jnp.float32), [2.0, 0.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("symbols", [[[0, 5]], [[-1, 0]]])

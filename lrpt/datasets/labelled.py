@@ -202,7 +202,7 @@ def _checked(found: Labelled, path: Path) -> Labelled:
         "it has no feature": features == 0,
         f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
-        "a target is not a finite number": np.issubdtype(found.targets.dtype, np.number) and not np.isfinite(found.targets).all(),
+        "a target is not a finite number of float32": found.targets.dtype.kind == "f" and not np.isfinite(narrowed(found.targets)).all(),
         f"lengths are {_said(found.lengths)}: expected {count} integers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
         f"split is {_said(found.split)}: expected a name for each of {count} sequences": found.split is not None
         and found.split.shape != (count,),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from string import whitespace
 from typing import Self
 
 import numpy as np
@@ -78,6 +79,11 @@ def _numbers(text: str, own: UInt[np.ndarray, " k"]) -> UInt[np.ndarray, " n"]:
 @dataclass(frozen=True)
 class ByteCharacters(Vocabulary):
     """Numbers for the characters of a text with one character for each byte, the one with the same number."""
+
+    @property
+    def white_spaces(self) -> tuple[int, ...]:
+        """Return the numbers of ASCII white space: the bytes 0x85 and 0xa0 are parts of characters of UTF-8."""
+        return tuple(number for number, symbol in enumerate(self.symbols) if symbol in whitespace)
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """Return the text of these bytes, decoded as UTF-8. Invalid bytes become U+FFFD."""

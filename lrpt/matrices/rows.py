@@ -45,7 +45,7 @@ def over_inputs(u: type_of_input, v: Inexact[Array, "*b o"], width: int, dtype: 
     """
     if not is_symbols(u) or jax.default_backend() != "cpu":
         return over_rows(as_vectors(u, width, dtype), v)
-    symbols, weighted = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
+    symbols, weighted = (u.symbols, u.weights(v.dtype) * v) if isinstance(u, Weighted) else (u, v)
     rows = weighted.reshape((-1, v.shape[-1])).astype(promoted(v.dtype, jnp.float32))  # sums of many rows
     sums = jnp.zeros((width, v.shape[-1]), rows.dtype)
     return sums.at[jnp.ravel(symbols)].add(rows, mode="drop", wrap_negative_indices=False).astype(v.dtype)

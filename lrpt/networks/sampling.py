@@ -1,5 +1,6 @@
 """Sampling of text from a language model."""
 
+from numbers import Real
 from typing import Any
 
 import flax.linen as nn
@@ -58,7 +59,8 @@ def sample(
     def draw(key: Array, logits: Array) -> Array:
         logits = at_least_single(logits)  # Gumbel noise of half precision takes a few values only
         if top_k is not None and top_k < logits.size:
-            logits = jnp.where(logits < jax.lax.top_k(logits, top_k)[0][-1], -jnp.inf, logits)
+            best, places = jax.lax.top_k(logits, top_k)
+            logits = jnp.full_like(logits, -jnp.inf).at[places].set(best)
         drawn = jax.random.categorical(key, logits / jnp.maximum(temperature, COLD))
         return jnp.where(temperature < COLD, jnp.argmax(logits), drawn)
 
@@ -125,8 +127,8 @@ def _check_settings(prompt: Array, length: int, temperature: Any, top_k: int | N
         raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
     if not is_integer(length) or length < 0:
         raise UsageError(f"length is {length}: expected an integer, 0 or more")
-    if not isinstance(temperature, Tracer) and not temperature >= 0:
-        raise UsageError(f"temperature is {temperature}: expected 0 or more")
+    if not isinstance(temperature, Tracer) and not (isinstance(temperature, Real | Array) and float(temperature) >= 0):
+        raise UsageError(f"temperature is {temperature!r}: expected a number, 0 or more")
     if top_k is not None and (not is_integer(top_k) or top_k < 1):
         raise UsageError(f"top_k is {top_k}: expected an integer, 1 or more")
 

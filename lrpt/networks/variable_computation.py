@@ -301,7 +301,8 @@ class VariableModel(SequenceModel):
             return super().run(xs, mask, start, inputs, train)
         mode = "soft" if train else config.mask.evaluation
         carry, predictions, schedule = self.passes(xs, mask, start, mode, train)
-        self._sow_metrics(schedule, mask)
+        if not self.is_initializing():  # what initialization sows would be among the variables
+            self._sow_metrics(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
         elif config.unit and config.mask.agreement and self.is_mutable_collection("metrics") and not self.is_initializing():

@@ -106,7 +106,7 @@ class LabelledSequences:
 
     def _labels(self, labels: np.ndarray, train: np.ndarray) -> Labels:
         if np.issubdtype(labels.dtype, np.floating):
-            return _regression(labels.reshape(len(labels), -1), train)
+            return _regression(labels.reshape(len(labels), -1).astype(np.promote_types(labels.dtype, np.float32)), train)
         if labels.ndim != 1:
             raise UsageError(f"data.file is {self.file}: targets of shape {labels.shape} are classes: expected one for each sequence")
         classes, targets = np.unique(labels, return_inverse=True)

@@ -4,7 +4,7 @@ import hashlib
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,7 +175,7 @@ class NextSymbol:
         texts["train"] = beginning(texts["train"], self.train_share)
         parts = {name: vocabulary.encode(text) for name, text in texts.items()}
         excerpts = {name: self._excerpts(name, symbols) for name, symbols in parts.items()}
-        read, units = self._input_symbols(texts, parts, len(vocabulary))
+        read, units = self._input_symbols(texts, parts, len(vocabulary), of_bytes)
         splits = {name: as_split(parts[name], *where, read[name]) for name, where in excerpts.items()}
         stream = self.reading == "stream"
         summarize = corpus_metrics if stream else sentence_metrics
@@ -183,12 +183,12 @@ class NextSymbol:
         size = len(vocabulary)
         return Task(splits, codes_of(size, units), size, "all", text_metrics, summarize, stream, vocabulary, metadata)
 
-    def _input_symbols(self, texts: dict[str, str], parts: dict[str, Symbols], size: int) -> tuple[dict[str, Any], int]:
+    def _input_symbols(self, texts: dict[str, str], parts: dict[str, Symbols], size: int, of_bytes: bool) -> tuple[dict[str, Any], int]:
         """Return the input number of each symbol, and how many different units (words) a symbol may complete."""
         if self.words is None:
             return parts, 0
-        numbers = common_words(texts["train"], self.words)
-        return {name: parts[name] + size * completed_words(text, numbers) for name, text in texts.items()}, len(numbers) + 1
+        numbers = common_words(texts["train"], self.words, of_bytes)
+        return {name: parts[name] + size * completed_words(text, numbers, of_bytes) for name, text in texts.items()}, len(numbers) + 1
 
     def _texts(self) -> dict[str, str]:
         """Load the three splits of the text. With tokens 'lstm', '<unk>' is one character."""
@@ -282,22 +282,27 @@ def identity(source: str, file: Path | None, texts: Mapping[str, str | bytes]) -
     return {"text": name if file is None else str(file), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def common_words(text: str, min_count: int) -> dict[str, int]:
+def _words(text: str, of_bytes: bool) -> Iterator[re.Match[str]]:
+    """Yield the words, which white space separates. Of bytes, only those of ASCII are white space: others are parts of characters."""
+    return re.finditer(r"\S+", text, re.ASCII if of_bytes else 0)
+
+
+def common_words(text: str, min_count: int, of_bytes: bool = False) -> dict[str, int]:
     """Assign numbers from 2 on to the words that occur at least `min_count` times, in the order of their code points.
 
     White space separates words.
     """
-    counts = Counter(text.split())
+    counts = Counter(found[0] for found in _words(text, of_bytes))
     return {word: number for number, word in enumerate(sorted(word for word in counts if counts[word] >= min_count), 2)}
 
 
-def completed_words(text: str, numbers: Mapping[str, int]) -> Int[np.ndarray, " n"]:
+def completed_words(text: str, numbers: Mapping[str, int], of_bytes: bool = False) -> Int[np.ndarray, " n"]:
     """Return, for each character, the number of the word that it completes; 1 for unnumbered words, 0 if it completes none.
 
     A word is completed by the white space after it.
     """
     units = np.zeros(len(text) + 1, np.int32)
-    for found in re.finditer(r"\S+", text):
+    for found in _words(text, of_bytes):
         units[found.end()] = numbers.get(found[0], 1)
     return units[:-1]
 

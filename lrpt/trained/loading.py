@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.errors import UsageError, check_choice
-from lrpt.networks.protocol import SOWN, Start
+from lrpt.networks.protocol import SOWN, Start, check_rows
 from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs import named_arrays, weights
@@ -234,10 +234,9 @@ class Loaded:
         """Return the state before the first step of `rows` sequences, for `step`.
 
         Raises:
-          UsageError: the network reads no sequences, or there are no rows.
+          UsageError: the network reads no sequences, or the number of rows is no integer, or below 1.
         """
-        if rows < 1:
-            raise UsageError(f"rows is {rows}: expected 1 or more")
+        check_rows(rows)
         if not self.interface.is_sequence:
             raise UsageError(
                 f"{self.path} holds a run of {self.config.model.label}, which reads no sequences: call its model on whole examples"

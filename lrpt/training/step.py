@@ -306,7 +306,10 @@ def streams_to_reset(indices: Int[Array, " b"], place: Int[Array, ""], epoch: in
     """
     if reset_every is None:
         return place == 0
-    delays = indices // epoch * reset_every // (size // epoch)
+    rows = size // epoch
+    whole, rest = divmod(reset_every, rows)  # a row times `reset_every` may exceed 32 bits
+    row = indices // epoch
+    delays = row * whole + row * rest // rows
     return (place == 0) | ((place + delays) % reset_every == 0)
 
 

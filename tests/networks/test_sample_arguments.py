@@ -32,6 +32,19 @@ def test_a_key_that_is_none_says_how_to_make_one(key, variables):
         sample(MODEL, variables, PROMPT, 3, key)
 
 
+@pytest.mark.parametrize("temperature", ["1", None, -1, float("nan")])
+def test_a_temperature_that_is_none_is_one_line(temperature, variables):
+    with pytest.raises(UsageError, match=r"temperature is .*: expected a number, 0 or more"):
+        sample(MODEL, variables, PROMPT, 3, KEY, temperature=temperature)
+
+
+def test_of_equally_probable_symbols_only_k_are_drawn(variables):
+    """A network without parameters finds all symbols equally probable."""
+    zeros = jax.tree.map(jnp.zeros_like, variables)
+    assert len(set(sample(MODEL, zeros, PROMPT, 30, KEY, top_k=2).tolist())) == 2
+    assert len(set(sample(MODEL, zeros, PROMPT, 30, KEY).tolist())) > 2
+
+
 def test_both_kinds_of_keys_are_keys(variables):
     drawn = [sample(MODEL, variables, PROMPT, 3, key) for key in (KEY, jax.random.PRNGKey(0))]
     assert jnp.array_equal(*drawn)

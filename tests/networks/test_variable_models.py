@@ -44,6 +44,11 @@ def variables_of(config, sharpness=0.8):
 VARIABLES = variables_of(CONFIG)
 
 
+def test_initialization_returns_no_metrics():
+    """They would stand before those of the first call."""
+    assert CONFIG.build(SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), INPUTS).keys() == {"params", "settings"}
+
+
 @partial(jax.jit, static_argnames=("config", "train", "masked", "reads"))
 def advance(config, variables, train=False, masked=True, reads="all"):
     """(predictions, carry), and what is sown."""

@@ -80,6 +80,14 @@ def test_regression_is_measured_in_the_unit_of_the_targets(tmp_path):
     assert task.summarize(means) == {"loss": means["loss"], "rmse": pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)}
 
 
+def test_targets_of_half_precision_are_standardized_in_single_precision(tmp_path):
+    targets = (2_001 + np.arange(COUNT) % 4).astype(np.float16)[:, None]
+    task = LabelledSequences(npz(tmp_path, targets=targets)).build(0)
+    for part, split in task.splits.items():
+        restored = task.scaling.restore(np.asarray(of(split).targets))
+        assert set(np.round(np.ravel(restored), 4)) <= {2_001.0, 2_002.0, 2_003.0, 2_004.0}, part
+
+
 def test_targets_are_standardized_by_the_training_split(tmp_path):
     """Targets of the test split are far from those of training."""
     split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)

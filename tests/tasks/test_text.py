@@ -341,6 +341,18 @@ def test_words_with_the_least_number_of_occurrences_are_common():
     assert common_words("b a\nb c  a b\n", 2) == {"a": 2, "b": 3}
 
 
+def test_of_bytes_only_ascii_separates_words(tmp_path):
+    """The second byte of 'à' is that of a no-break space in Latin-1, and the second byte of 'Å' that of a line break."""
+    text = "voilà Åsa est là\n" * 60
+    read = task_of(tmp_path, text, reading="stream", steps=20, encoding="bytes", words=1)
+    size = len(read.vocabulary)
+    codes = np.asarray(examples(read.splits["train"]).inputs).ravel()
+    symbols = [read.vocabulary.symbols[number] for number in codes % size]
+    ends = [place for place, unit in enumerate(codes // size) if unit]
+    assert {symbols[place] for place in ends} == {" ", "\n"}
+    assert {read.vocabulary.symbols[number] for number in read.vocabulary.white_spaces} == {" ", "\n"}
+
+
 def test_words_are_common_if_they_are_common_in_training(tmp_path):
     """'cc' occurs often enough, but not there."""
     task = task_of(tmp_path, "aa bb\n" * 90 + "bb cc\n" * 10, reading="stream", steps=5, words=5)

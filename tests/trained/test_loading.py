@@ -116,8 +116,9 @@ def test_a_step_takes_lists_and_a_start_needs_rows():
     trained = untrained(NETWORKS["gru"])
     expected = trained.step(trained.start(2), jnp.asarray([0, 1]))[1]
     np.testing.assert_array_equal(trained.step(trained.start(2), [0, 1])[1], expected)
-    with pytest.raises(UsageError, match="rows is 0: expected 1 or more"):
-        trained.start(0)
+    for rows in (0, 2.0, "2", True):
+        with pytest.raises(UsageError, match=f"rows is {rows!r}: expected the number of sequences, an integer, 1 or more"):
+            trained.start(rows)
 
 
 def test_variables_are_parameters_and_settings_and_no_metrics():

@@ -71,6 +71,13 @@ def test_streams_start_afresh_one_after_the_other():
     assert not bool(streams_to_reset(jnp.asarray([3]), jnp.asarray(3), 7, 7, None))
 
 
+def test_streams_that_hardly_ever_start_afresh_do_so_at_their_first_update_only():
+    """A row times the interval exceeds 32 bits."""
+    rows = jnp.arange(32) * 1_000
+    assert np.asarray(streams_to_reset(rows, jnp.asarray(0), 1_000, 32_000, 2**31 - 1)).all()
+    assert not np.asarray(streams_to_reset(rows + 1, jnp.asarray(1), 1_000, 32_000, 2**31 - 1)).any()
+
+
 def test_starts_are_spread_over_an_interval_that_is_no_multiple_of_the_streams():
     """Three streams in an interval of five updates: 5 / 3 of an update lies between two starts, rounded down from the last one."""
     found = [streams_to_reset(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 5) for place in range(1, 6)]
