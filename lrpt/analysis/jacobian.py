@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Complex, Float, PyTree
 
 from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
-from lrpt.errors import check_choice
+from lrpt.errors import UsageError, check_choice
 from lrpt.recurrence import Step, recur
 from lrpt.symbols import type_of_input
 
@@ -91,7 +91,16 @@ def step_jacobian(step: Step, params: PyTree, carry: PyTree, x: PyTree) -> Float
       params: the cell's parameters.
       carry: state before the step, each leaf (b, ...). k is the total size of one example's leaves, in their order.
       x: input of the step, each leaf (b, ...).
+
+    Raises:
+      UsageError: x has other rows than the carry, as inputs of several steps have.
     """
+    rows, given = ({leaf.shape[:1] for leaf in jax.tree.leaves(tree)} for tree in (carry, x))
+    if rows != given:
+        shapes = ", ".join(str(leaf.shape) for leaf in jax.tree.leaves(x))
+        raise UsageError(
+            f"x has shape {shapes}, and the carry {len(jax.tree.leaves(carry)[0])} rows: give the input of one step, as xs[-1]"
+        )
 
     def of_example(carry: PyTree, x: PyTree) -> Float[Array, "k k"]:
         flat, unravel = ravel_pytree(carry)

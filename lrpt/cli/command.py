@@ -147,7 +147,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
             _report(experiment, results[0], directories[0], console)
         if experiment.ending:
             experiment.ending(_best(results, directories), console)
-        if experiment.closing_of(command.preset) and command.compare:
+        if experiment.closing_of(command.preset) and command.compare and _has_cell_of_preset(experiment, command):
             console.say(closing(experiment, command))
 
     processes.on_primary(say)
@@ -184,6 +184,12 @@ def _observers(experiment: Experiment[Any], command: Command[Any, Any], console:
 def _best(results: Sequence[Mapping[str, Any]], directories: Sequence[Path]) -> Path:
     """Return the directory of the run with the lowest validation loss."""
     return min(zip(results, directories, strict=True), key=lambda pair: pair[0]["metrics"]["valid"]["loss"])[1]
+
+
+def _has_cell_of_preset(experiment: Experiment[Any], command: Command[Any, Any]) -> bool:
+    """Return whether the networks have the cell that the last lines of the preset are about."""
+    cells = [getattr(config.model, "cell", None) for config in (command.config, experiment.presets[command.preset].config)]
+    return cells[0] == cells[1]
 
 
 def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:

@@ -202,7 +202,9 @@ def _checked(found: Labelled, path: Path) -> Labelled:
         "it has no feature": features == 0,
         f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
-        "a target is not a finite number of float32": found.targets.dtype.kind == "f" and not np.isfinite(narrowed(found.targets)).all(),
+        f"a target is not a finite number of float32: the first is that of sequence {_first_infinite(found.targets)}, counted from 0": (
+            _first_infinite(found.targets) is not None
+        ),
         f"lengths are {_said(found.lengths)}: expected {count} integers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
         f"split is {_said(found.split)}: expected a name for each of {count} sequences": found.split is not None
         and found.split.shape != (count,),
@@ -216,8 +218,16 @@ def _checked(found: Labelled, path: Path) -> Labelled:
     if not (is_finite := np.isfinite(narrowed(inputs))).all():
         sequence, step, feature = (int(place) for place in np.argwhere(~is_finite)[0])
         where = f"the first is feature {feature} at step {step} of sequence {sequence}, counted from 0"
-        raise UsageError(f"data.file is {path}: not all features are finite numbers; {where}, of {np.sum(~is_finite)}")
+        raise UsageError(f"data.file is {path}: values that are not finite numbers: {np.sum(~is_finite)}; {where}")
     return found._replace(inputs=inputs)
+
+
+def _first_infinite(targets: Shaped[np.ndarray, "s *k"]) -> int | None:
+    """Return the first sequence with a target that is not finite in float32; None if there is none."""
+    if targets.dtype.kind != "f":
+        return None
+    places = np.argwhere(~np.isfinite(narrowed(targets)))
+    return int(places[0, 0]) if len(places) else None
 
 
 def _said(array: np.ndarray | None) -> str:

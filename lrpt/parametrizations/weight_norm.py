@@ -63,7 +63,8 @@ class WeightNorm(nn.Module):
         norms = {path: row_norms(array, ROW_AXIS[field_of(path)]) for path, array in leaves if field_of(path) in ROW_AXIS}
         if not norms:
             raise UsageError(
-                f"weight_norm needs matrices with rows of their own, and '{name}' is a {type(matrix).__name__}: choose no weight_norm"
+                f"weight_norm needs matrices with rows of their own, and '{name}' is a {type(matrix).__name__}: choose no weight_norm, "
+                f"or matrices such as dense, low_rank, low_rank_plus_diagonal, block_diagonal or sparse"
             )
         start = {names[path]: jnp.squeeze(norm, ROW_AXIS[field_of(path)]) for path, norm in norms.items() if field_of(path) != "right"}
         scales = self.param(name, lambda _: start)

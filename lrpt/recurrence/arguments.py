@@ -52,9 +52,10 @@ def _check_rows(carry: PyTree, xs: PyTree) -> None:
         for h in map(jnp.shape, jax.tree.leaves(carry)):
             is_single = len(h) == 1 and len(x) == 2
             if len(x) > 1 and h and h[0] != x[1] and not is_single:
+                swapped = ", or swap the first two axes of the inputs" if h[0] == x[0] else ""
                 raise UsageError(
                     f"the carry has shape {h}, and inputs have shape {x}, time first: for {x[0]} steps of {x[1]} rows, give a carry of "
-                    f"shape ({x[1]}, ...)"
+                    f"shape ({x[1]}, ...){swapped}"
                 )
 
 

@@ -23,7 +23,9 @@ def import_module(name: str) -> None:
         is_path = name.endswith(".py") or "/" in name
         module = PurePath(name).stem
         advice = (
-            f"give its name, {module}, and add its folder to PYTHONPATH" if is_path else f"name one that `python -c 'import {name}'` finds"
+            f"give its name, {module}, in its folder or with the folder on PYTHONPATH"
+            if is_path
+            else f"name one that `python -c 'import {name}'` finds"
         )
         raise UsageError(f"module '{name}' cannot be imported ({error}): {advice}") from None
     except Exception as error:

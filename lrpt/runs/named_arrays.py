@@ -53,11 +53,11 @@ def from_named(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     for name, shape in shapes.items():
         if name not in arrays:
             raise UsageError(
-                f"array '{name}' of shape {shape} is missing, and {_listed(arrays, shapes)} found: the network needs {', '.join(shapes)}"
+                f"array '{name}' of shape {shape} is missing, and {_listed(arrays, shapes)} found: the network needs {_few(shapes)}"
             )
     for name in arrays:
         if name not in shapes:
-            raise UsageError(f"array '{name}' is no parameter of the network, which has {', '.join(shapes)}: leave it out or rename it")
+            raise UsageError(f"array '{name}' is no parameter of the network, which has {_few(shapes)}: leave it out or rename it")
     return treedef.unflatten(_checked(_name(path), np.asarray(arrays[_name(path)]), leaf) for path, leaf in leaves)
 
 
@@ -162,6 +162,12 @@ def _begin_with_collection(names: Iterable[str]) -> bool:
 def _without_collection(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arrays without the `params/` before their names; the same arrays if a name has none."""
     return {name.removeprefix(PARAMS): array for name, array in arrays.items()} if _begin_with_collection(arrays) else arrays
+
+
+def _few(names: Mapping[str, Any]) -> str:
+    """Return the first names, and how many more there are."""
+    shown, more = list(names)[: 2 * SHOWN], len(names) - 2 * SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _listed(arrays: Mapping[str, Any], known: Mapping[str, Any]) -> str:

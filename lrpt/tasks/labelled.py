@@ -108,7 +108,10 @@ class LabelledSequences:
         if np.issubdtype(labels.dtype, np.floating):
             return _regression(labels.reshape(len(labels), -1).astype(np.promote_types(labels.dtype, np.float32)), train)
         if labels.ndim != 1:
-            raise UsageError(f"data.file is {self.file}: targets of shape {labels.shape} are classes: expected one for each sequence")
+            raise UsageError(
+                f"data.file is {self.file}: targets of shape {labels.shape} are classes: expected one for each sequence, such as "
+                f"targets.argmax(axis=1) of one-hot targets; a label for each step needs a task of your own"
+            )
         classes, targets = np.unique(labels, return_inverse=True)
         if len(classes) == 1:
             raise UsageError(

@@ -14,6 +14,7 @@ from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, gershgorin_fig
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense
+from lrpt.parametrizations import init_parameters
 from lrpt.recurrence import recur
 from lrpt.specs import MatrixSpec
 
@@ -180,3 +181,10 @@ def test_the_figure_is_a_png_of_a_panel_for_each_matrix(tmp_path):
     J = np.random.default_rng(0).standard_normal((2, 8, 8)) / 8
     path = gershgorin_figure({"one": J[0], "two": J[1]}, tmp_path / "figures" / "discs.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_inputs_of_several_steps_are_one_line():
+    params = init_parameters(jax.random.key(0), CELLS["gru"].template(SPEC))
+    says = rf"x has shape \({STEPS}, {BATCH}, {INPUT_SIZE}\), and the carry {BATCH} rows: give the input of one step"
+    with pytest.raises(UsageError, match=says):
+        step_jacobian(CELLS["gru"].step, params, jnp.zeros((BATCH, SIZE)), jnp.zeros((STEPS, BATCH, INPUT_SIZE)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from tiny import EVEN, flags
+from tiny import EVEN, changed, flags
 
 from lrpt.analysis.curves import Curve, Sized, in_words, learning_curves, score_over_parameters
 from lrpt.cli import command, summary
@@ -78,6 +78,15 @@ def test_a_preset_may_have_its_own_models_score_and_last_lines():
     assert closing(experiment, ours[""]) == "Own: here/x"
     assert closing(experiment, usual[""]) == "Usual."
     assert [experiment.score_of(preset) for preset in ("own", "quick", "custom")] == ["recall", "loss", "loss"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "said"), [("gru", True), ("lstm", False)])
+def test_last_lines_about_one_cell_are_left_out_after_a_comparison_of_another(cell, said, tmp_path, capsys):
+    own = Preset(changed(EVEN, train={"updates": 1}), "about", compare=True, variants={"gru-3": {"size": 3}, "gru-4": {"size": 4}})
+    experiment = replace(EXPERIMENT, presets={"quick": own}, closing="What you saw: GRUs")
+    main(experiment, ["--model.cell", cell, "--workdir", str(tmp_path), "--devices", "1"])
+    assert ("What you saw: GRUs" in capsys.readouterr().out) == said
 
 
 def test_several_seeds_are_not_suggested_after_several_seeds():

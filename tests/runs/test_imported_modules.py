@@ -9,10 +9,10 @@ from lrpt.runs.imports import import_module, imported
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mine.py", "give its name, mine, and add its folder to PYTHONPATH"),
-        ("folder/mine", "give its name, mine, and add its folder to PYTHONPATH"),
-        ("./mine.py", r"\(no name of a module\): give its name, mine, and add its folder to PYTHONPATH"),
-        ("../folder/mine.py", r"\(no name of a module\): give its name, mine, and add"),
+        ("mine.py", "give its name, mine, in its folder or with the folder on PYTHONPATH"),
+        ("folder/mine", "give its name, mine, in its folder or with the folder on PYTHONPATH"),
+        ("./mine.py", r"\(no name of a module\): give its name, mine, in its folder or with the folder on PYTHONPATH"),
+        ("../folder/mine.py", r"\(no name of a module\): give its name, mine, in its folder"),
         (".mine", r"\(no name of a module\): name one that `python -c 'import \.mine'` finds"),
         ("", r"\(no name of a module\): name one"),
         ("folder.mine", r"\(No module named 'folder'\): name one that `python -c 'import folder\.mine'` finds"),

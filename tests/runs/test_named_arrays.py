@@ -22,6 +22,12 @@ def template():
     return jax.eval_shape(MODEL.init, jax.random.key(0), jnp.zeros((1, 2), jnp.int32))["params"]
 
 
+def test_an_error_lists_a_few_of_the_parameters_of_a_large_network():
+    template = {f"w{i:02d}": np.zeros(2, np.float32) for i in range(20)}
+    with pytest.raises(UsageError, match=r"the network needs w00, w01, w02, w03, w04, w05 and 14 more$"):
+        from_named(template, {})
+
+
 def test_names_are_paths(params):
     named = to_named(params)
     assert named["recurrent/cell/recurrent/update/left"].shape == (2, 4)

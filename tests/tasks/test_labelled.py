@@ -224,9 +224,12 @@ def test_blanks_around_a_name_and_the_type_of_text_make_no_classes(tmp_path):
         ),
         (
             {"inputs": np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 0)[[0, 1] * 20]},
-            "the first is feature 0 at step 2 of sequence 1, counted from 0, of 20",
+            "the first is feature 0 at step 2 of sequence 1, counted from 0",
         ),
-        ({"targets": np.full(COUNT, np.nan)}, "a target is not a finite number"),
+        (
+            {"targets": np.full(COUNT, np.nan)},
+            "a target is not a finite number of float32: the first is that of sequence 0, counted from 0",
+        ),
         ({"inputs": INPUTS.astype(complex)}, "inputs are complex128 of shape (40, 5, 2): expected real numbers"),
         ({"targets": np.ones(COUNT, complex)}, "targets are complex128: expected real numbers or names"),
         ({"targets": np.full(COUNT, 4)}, "all targets are the class 4: expected two or more classes"),
@@ -257,7 +260,10 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
         ("sequence,a,target\n1,2,0.5\n2,2,\n", "line 3 has an empty target: write a value there, or leave the sequence out"),
         ("sequence,a,target\n ,2,\n", "line 2 has an empty sequence and an empty target: write"),
         ("sequence,a,target,split\n1,2,3, \n", "line 2 has an empty split: write"),
-        ("sequence,a,target\n1,1e300,3\n", "not all features are finite numbers; the first is feature 0 at step 0 of sequence 0"),
+        (
+            "sequence,a,target\n1,1e300,3\n",
+            "values that are not finite numbers: 1; the first is feature 0 at step 0 of sequence 0, counted from 0",
+        ),
         (f"sequence,a,target\n1,2,{'n' * 200_000}\n", "field larger than field limit"),
         ("sequence,a,target\n1,2,\u00e9\n", "mine.csv, which is not UTF-8 (byte 0xe9 at position 22): convert it"),
     ],

@@ -481,7 +481,9 @@ def test_a_module_is_imported_first(tmp_path, monkeypatch, assert_refused):
     assert load(tmp_path / "run", imports=["mine_to_import"]).config.model.cell == "mine"
     assert_refused(partial(main, tiny.EXPERIMENT), ["--import"], "--import names no module")
     assert_refused(partial(main, tiny.EXPERIMENT), ["--import=no_such"], "module 'no_such' cannot be imported")
-    assert_refused(partial(main, tiny.EXPERIMENT), ["--import=a/mine.py"], "give its name, mine, and add its folder to PYTHONPATH")
+    assert_refused(
+        partial(main, tiny.EXPERIMENT), ["--import=a/mine.py"], "give its name, mine, in its folder or with the folder on PYTHONPATH"
+    )
 
 
 @pytest.mark.parametrize(
