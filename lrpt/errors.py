@@ -48,13 +48,21 @@ def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
 
 
 def listed(value: Any, choices: Collection[str]) -> str:
-    """Return the names that may be chosen, or of many the closest to a value, in capitals or not."""
+    """Return the names that may be chosen, or of many the closest to a value, in capitals or not: first those that it abbreviates."""
     joined = ", ".join(choices)
     if len(joined) <= LISTED:
         return joined
     names = {choice.casefold(): choice for choice in choices}  # users write names of cells as papers do: GRU
-    closest = [names[name] for name in difflib.get_close_matches(str(value).casefold(), names, CLOSEST, cutoff=0)]
-    return f"{', '.join(closest)} (the closest of {len(choices)})"
+    sought = str(value).casefold()
+    abbreviated = [name for name in names if _abbreviates(sought, name)]
+    closest = dict.fromkeys([*abbreviated, *difflib.get_close_matches(sought, names, CLOSEST, cutoff=0)])
+    return f"{', '.join(names[name] for name in [*closest][:CLOSEST])} (the closest of {len(choices)})"
+
+
+def _abbreviates(short: str, name: str) -> bool:
+    """Return whether two letters or more begin words of a name, in their order: lrd, low_rank_plus_diagonal."""
+    words = iter(name.split("_"))
+    return len(short) > 1 and all(any(word.startswith(letter) for word in words) for letter in short)
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:

@@ -112,7 +112,9 @@ def test_choices_come_from_tables_when_they_are_asked_for(monkeypatch):
     assert ModelConfig("mine").label == "LRD-MINE 128/24"
 
 
-@pytest.mark.parametrize(("name", "close"), [("lowrank", "low_rank"), ("dens", "dense"), ("nope", "")])
+@pytest.mark.parametrize(
+    ("name", "close"), [("lowrank", "low_rank"), ("dens", "dense"), ("nope", ""), ("LRD", "low_rank_plus_diagonal"), ("lr", "low_rank, ")]
+)
 def test_of_many_choices_the_closest_are_named(name, close):
     with pytest.raises(UnknownName, match=rf"model\.matrices\.kind is '{name}': choose from {close}.* \(the closest of \d+\)") as raised:
         ModelConfig(parametrization=name)

@@ -29,8 +29,8 @@ def gate_activity(
     Raises:
       UsageError: the gate is unknown, or `info` is not that of a recurrent highway network.
     """
-    check_choice("gate", gate, RHNInfo._fields)
     layers = _layers(info)
+    check_choice("gate", gate, RHNInfo._fields)
     means = np.stack([np.mean(np.asarray(getattr(layer, gate), np.float64), axis=-1) for layer in layers])
     if mask is not None:
         means = np.where(np.asarray(mask)[None], means, np.nan)
@@ -48,7 +48,11 @@ def _layers(info: Any) -> Sequence[RHNInfo]:
         return layers
     names = ["array" if hasattr(layer, "shape") else type(layer).__name__ for layer in info] if isinstance(info, list | tuple) else []
     kinds = f"({', '.join(names)})" if isinstance(info, list | tuple) else type(info).__name__
-    raise UsageError(f"info is {kinds}: give that of a cell rhn or rhn_uncoupled, as in carry, (y, info) = recur(..., outputs='info')")
+    own = ", ".join(f"info.{name}" for name in getattr(info, "_fields", ()))
+    raise UsageError(
+        f"info is {kinds}: give that of a cell rhn or rhn_uncoupled, as in carry, (y, info) = recur(..., outputs='info')"
+        f"{f'; its own gates are {own}' if own else ''}"
+    )
 
 
 def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:

@@ -9,7 +9,7 @@ from table import INPUT_SIZE, SIZE, Row, network, run
 
 from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure, lesions, shut_layer, transform_layers
-from lrpt.cells import RHNInfo
+from lrpt.cells import GRUInfo, RHNInfo
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
@@ -38,7 +38,7 @@ def test_means_over_units_are_exact_for_gates_of_half_precision():
 
 def test_a_gate_that_is_none_is_named():
     with pytest.raises(UsageError, match="gate is 'reset': choose from candidate, transform, carry"):
-        gate_activity([], "reset")
+        gate_activity(RHNInfo(*jnp.ones((3, 5, 2, 4))), "reset")
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,11 @@ def test_a_gate_that_is_none_is_named():
 def test_what_is_no_info_of_a_highway_network_is_named(info, given):
     with pytest.raises(UsageError, match=rf"info is {given}: give that of a cell rhn or rhn_uncoupled, as in carry, \(y, info\)"):
         gate_activity(info)
+
+
+def test_gates_of_another_cell_are_named():
+    with pytest.raises(UsageError, match=r"; its own gates are info\.update, info\.reset, info\.candidate$"):
+        gate_activity(GRUInfo(*jnp.ones((3, 5, 2, 4))), "update")
 
 
 def test_the_gates_of_one_layer_need_no_list():
