@@ -67,7 +67,7 @@ def _first_almost_perfect(run: Record) -> int | None:
 
 def recoveries() -> Quantity:
     """Count the recoveries from non-finite gradients over the whole run."""
-    return Quantity("recoveries from NaN", _recoveries, "{:.1f}")
+    return Quantity("recoveries from gradients that are not finite", _recoveries, "{:.1f}")
 
 
 def _recoveries(run: Record) -> int | None:

@@ -123,9 +123,9 @@ def _stuck(judged: Judged) -> str:
     if not updates:
         return ""
     return (
-        f"Without recovery, as in the paper, the gradient's norm overflows in each update in {len(updates)} of {len(runs)} networks on "
-        f"{FIXED_LAG}, from update {in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped "
-        f"learning.{_by_rounding(judged)}"
+        f"Without recovery, as in the paper, the gradient's norm overflows in {len(updates)} of {len(runs)} networks on {FIXED_LAG}: its "
+        f"mean since the evaluation before is not finite from update {in_series(updates)} on. Clipping by norm scales such gradients to "
+        f"zero, so these networks stopped learning.{_by_rounding(judged)}"
     )
 
 
