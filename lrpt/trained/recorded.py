@@ -36,9 +36,15 @@ def identity_of(path: Path) -> dict[str, Any]:
         found = read_object(path / CONFIG)
         return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
     except OSError as error:
-        raise UsageError(f"{path / CONFIG} cannot be read ({error.strerror}): name the directory of a run") from None
+        raise UsageError(f"{path / CONFIG} cannot be read ({error.strerror}): name the directory of a run{_runs_in(path)}") from None
     except (ValueError, TypeError, KeyError):
         raise UsageError(f"{path / CONFIG} is damaged, or not of a run: name the directory of a run", code=1) from None
+
+
+def _runs_in(path: Path) -> str:
+    """Return a run in a directory that holds several, for the end of an error; '' if it holds none."""
+    found = next((folder for folder in sorted(path.iterdir()) if (folder / CONFIG).is_file()), None) if path.is_dir() else None
+    return "" if found is None else f", such as {found}"
 
 
 def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunConfig[Any]:

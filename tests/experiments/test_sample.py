@@ -65,7 +65,7 @@ def test_a_prompt_is_read_from_its_last_end_on(prompt, compiled):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"temperature": float("nan")}, "temperature is nan: expected 0 or more"),
+        ({"temperature": float("nan")}, "temperature is nan: expected a number, 0 or more"),
         ({"top_k": 2.5}, "top_k is 2.5: expected an integer, 1 or more"),
         ({"top_k": True}, "top_k is True: expected an integer, 1 or more"),
         ({"length": True}, "length is True: expected an integer, 0 or more"),

@@ -547,3 +547,13 @@ def test_a_run_with_a_cell_of_the_users_says_how_to_import_it(tmp_path):
 def test_one_module_may_be_named_without_a_list():
     with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported"):
         load(KEPT, imports="no_such_module")
+
+
+def test_a_directory_of_several_runs_is_told_with_one_of_them(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match=rf"name the directory of a run, such as {tmp_path / 'b'}$"):
+        load(tmp_path)
+    with pytest.raises(UsageError, match=r"name the directory of a run$"):
+        load(tmp_path / "a")
