@@ -2,12 +2,13 @@
 
 from typing import Literal, get_args
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_choice
-from lrpt.symbols import as_vectors
+from lrpt.precision import at_least_32_bits
 
 Over = Literal["sum", "mean"]
 
@@ -55,7 +56,7 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
     """
     check_choice("over", over, get_args(Over))
     check_classes(scores, targets)
-    signs = 2 * as_vectors(targets, scores.shape[-1], scores.dtype) - 1
+    signs = 2 * jax.nn.one_hot(at_least_32_bits(targets), scores.shape[-1], dtype=scores.dtype) - 1
     return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
 
 

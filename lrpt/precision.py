@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Inexact, PyTree
+from jaxtyping import Array, Inexact, Int, PyTree
 
 
 def array_types(tree: PyTree, kind: Any = jnp.inexact) -> list[DTypeLike]:
@@ -25,6 +25,11 @@ def promoted(one: DTypeLike, other: DTypeLike) -> DTypeLike:
 def at_least_single(x: Inexact[Array, "..."]) -> Inexact[Array, "..."]:
     """Cast numbers of half precision to single precision, for sums of many terms. Double precision and complex numbers stay."""
     return x.astype(promoted(x.dtype, jnp.float32))
+
+
+def at_least_32_bits(numbers: Int[Array, "..."]) -> Int[Array, "..."]:
+    """Cast integers of 8 or 16 bits, in which unsigned ones below 0 wrap and `jax.nn.one_hot` repeats the numbers of columns."""
+    return jnp.asarray(numbers, promoted(jnp.result_type(numbers), jnp.int32))
 
 
 def complex_if(x: Inexact[Array, "..."], v: Inexact[Array, "..."]) -> Inexact[Array, "..."]:

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from lrpt.errors import UsageError
-from lrpt.precision import array_types, promoted
+from lrpt.precision import array_types, at_least_32_bits
 
 
 class Weighted(NamedTuple):
@@ -73,13 +73,7 @@ def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array,
 
 
 def _one_hot(symbols: Int[Array, "*b"], width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
-    """Return one-hot vectors. `jax.nn.one_hot` numbers columns in the type of the symbols, and numbers of bytes repeat after 256."""
-    return jax.nn.one_hot(jnp.asarray(symbols, _wide(symbols)), width, dtype=dtype)
-
-
-def _wide(symbols: Int[Array, "*b"]) -> DTypeLike:
-    """Return a type of symbols of at least 32 bits."""
-    return promoted(jnp.result_type(symbols), jnp.int32)
+    return jax.nn.one_hot(at_least_32_bits(symbols), width, dtype=dtype)
 
 
 def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:
@@ -138,5 +132,5 @@ def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int
       codes: inputs s + V c, as in `codes_of`.
       symbols: V, the number of symbols.
     """
-    codes = jnp.asarray(codes, _wide(codes))  # unsigned numbers below 0 would wrap
+    codes = at_least_32_bits(codes)
     return codes % symbols, jnp.maximum(codes // symbols - 1, 0), codes >= symbols

@@ -64,9 +64,11 @@ def _check_shape(returned: str, matrix: Any, spec: MatrixSpec) -> None:
     """Raise a UsageError unless a matrix maps vectors as wide as its spec says, and its dense form is as large."""
     types = (leaf.dtype for leaf in jax.tree.leaves(matrix) if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating))
     row, wanted = jax.ShapeDtypeStruct((1, spec.n_in), next(types, jnp.float32)), {"apply(v) of one row": (1, spec.n_out)}
-    calls: dict[str, Callable[[], Any]] = {"apply(v) of one row": lambda: jax.eval_shape(matrix.apply, row)}
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a, matrix)  # without shardings
+    calls: dict[str, Callable[[], Any]] = {"apply(v) of one row": lambda: jax.eval_shape(lambda own, v: own.apply(v), shapes, row)}
     if callable(getattr(matrix, "to_dense", None)):
-        calls["to_dense()"], wanted["to_dense()"] = lambda: jax.eval_shape(matrix.to_dense), (spec.n_in, spec.n_out)
+        calls["to_dense()"] = lambda: jax.eval_shape(lambda own: own.to_dense(), shapes)
+        wanted["to_dense()"] = (spec.n_in, spec.n_out)
     for what, call in calls.items():
         try:
             found = call().shape
