@@ -300,6 +300,12 @@ def _block_step(update: Any, rounding: str, params: Blocks, carry: PyTree, x: Ar
     return carry, (_hidden(carry), VariableInfo(m[..., 0], mask, ()))
 
 
+def check_epsilon(flag: str, value: float) -> None:
+    """Raise a UsageError unless a threshold of the mask is from 0 to below 1/2, where the two thresholds meet."""
+    if not 0 <= value < 0.5:
+        raise UsageError(f"{flag} is {value}: expected a number from 0 to below 0.5")
+
+
 @cache
 def variable_cell(name: str, epsilon: float = EPSILON, cut: bool = False) -> Cell:
     """Return a unit with variable computation, 'vcrnn', 'vcgru' or 'vclstm'; `epsilon` and `cut` are those of `vcrnn`.
@@ -308,8 +314,7 @@ def variable_cell(name: str, epsilon: float = EPSILON, cut: bool = False) -> Cel
       UsageError: another name, or a threshold outside 0 to 1/2; from the template, inputs that are not as wide as the state.
     """
     check_choice("the unit with variable computation", name, _UNITS)
-    if not 0 <= epsilon < 0.5:
-        raise UsageError(f"epsilon is {epsilon}: expected a number from 0 to below 0.5")
+    check_epsilon("epsilon", epsilon)
     unit, step = _UNITS[name].cell, {"vcrnn": vcrnn, "vcgru": vcgru, "vclstm": vclstm}[name]
 
     def template(spec: CellSpec) -> PyTree:

@@ -22,3 +22,9 @@ def read_bytes(path: Path) -> bytes:
         if error.errno not in ADVICE:
             raise
         raise UsageError(f"data.file is {path}, which is {error.strerror}: {ADVICE[error.errno]}") from None
+
+
+def not_utf8(path: Path, error: UnicodeDecodeError, advice: str) -> UsageError:
+    """Return the error of a file that is not UTF-8, with its first byte that is not."""
+    where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
+    return UsageError(f"data.file is {path}, which is not UTF-8 ({where}): {advice}")

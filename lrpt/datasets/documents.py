@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from lrpt.datasets.data_file import read_bytes
+from lrpt.datasets.data_file import not_utf8, read_bytes
 from lrpt.errors import UsageError
 
 BLANKS = ("stripped", "kept")
@@ -63,10 +63,7 @@ def user_file(path: Path, form: Form = USUAL) -> str:
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a text file in UTF-8") from error
     except UnicodeDecodeError as error:
-        where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
-        raise UsageError(
-            f"data.file is {path}, which is not UTF-8 ({where}): convert it, name another file, or read it with --data.encoding bytes"
-        ) from error
+        raise not_utf8(path, error, "convert it, name another file, or read it with --data.encoding bytes") from error
     if not text.strip():
         raise UsageError(f"data.file is {path}, which holds no text: name a text file in UTF-8")
     return text if form.line_ends == "kept" else text.replace("\r\n", "\n").replace("\r", "\n")

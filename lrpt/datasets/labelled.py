@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from lrpt.datasets.data_file import read_bytes
+from lrpt.datasets.data_file import not_utf8, read_bytes
 from lrpt.datasets.splits import PARTS
 from lrpt.errors import UsageError
 
@@ -64,8 +64,7 @@ def read_labelled(path: Path) -> Labelled:
     try:
         found = readers[path.suffix](content)
     except UnicodeDecodeError as error:
-        where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
-        raise UsageError(f"data.file is {path}, which is not UTF-8 ({where}): convert it") from error
+        raise not_utf8(path, error, "convert it") from error
     except Exception as error:  # csv, zipfile, zlib and NumPy raise a dozen different errors for damage
         raise UsageError(f"data.file is {path}: {(error.args or ('it is damaged',))[0]}") from error
     return _checked(found, path)

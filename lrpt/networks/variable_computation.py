@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
-from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, UNITS
+from lrpt.cells.variable_computation import EPSILON, ROUNDINGS, UNITS, check_epsilon
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
 from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start, check_inputs
@@ -120,8 +120,7 @@ class MaskConfig:
                 f"model.mask.sharpness is {self.sharpness} and model.mask.end {self.end}: expected finite numbers above 0, the second no "
                 f"less than the first"
             )
-        if not 0 <= self.epsilon < 0.5:
-            raise UsageError(f"model.mask.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
+        check_epsilon("model.mask.epsilon", self.epsilon)
 
     @property
     def unused(self) -> dict[str, str]:
