@@ -10,6 +10,7 @@ from experiments.report.claims.relations import Measure, Relation, Versus, Withi
 from experiments.report.claims.rows import Evidence, Network
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import load
+from experiments.report.pages import overview
 from experiments.report.papers import highway, low_rank
 from experiments.report.papers import low_rank_copying as copying
 
@@ -95,6 +96,7 @@ def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normal
         for seed, last in enumerate(losses):
             kept_run(tmp_path, COPY, f"--preset {preset}", seed, {10_000: 0.02, 35_000: last}, "loss", {}, name=f"{preset}{seed}")
     found = relation(tmp_path, f"{copying.ENDS_BELOW} (fixed")
+    assert all(one.relation.sentence != found.relation.sentence for one in overview._testable(judged(tmp_path)))
     assert found.difference.mean == pytest.approx(advantage, abs=0.01)
     assert found.verdict.finding is finding
     said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole

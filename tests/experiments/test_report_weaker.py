@@ -38,7 +38,7 @@ def test_a_weaker_model_that_is_better_than_published_narrows_a_lead(accuracies,
     assert is_of_weaker(value, found)
     assert (None if (told := surplus(value, found)) is None else str(told)) == words
     assert page(found, (0,)).count("better than published by") == bool(words)
-    assert f"{int(bool(words))} of 2 scores of baselines and other weaker models are better than published" in overview([found])
+    assert f"{int(bool(words))} of 2 scores of models that an ordering calls weaker are better than published" in overview([found])
 
 
 def test_a_model_that_no_ordering_calls_weaker_has_no_surplus(tmp_path):

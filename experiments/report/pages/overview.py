@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from experiments.report.claims.judged import Judged, JudgedQuantity, tally
+from experiments.report.claims.contests import EndsAbove
+from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation, tally
 from experiments.report.claims.pairs import LEVEL, is_testable
 from experiments.report.claims.rows import QUOTED
 from experiments.report.claims.verdicts import Finding, Status
@@ -52,19 +53,24 @@ def _in_words(judged: Sequence[Judged]) -> str:
 
 def _tested(judged: Sequence[Judged]) -> str:
     """Return how many orderings were tested and are significant, and how many would be if no two models differed."""
-    relations = (r for one in judged for r in one.relations if all(pair.agrees is not None for pair in r.pairs))
-    tested = [r for r in relations if is_testable(r.pairs)]
+    tested = [r for one in judged for r in _testable(one)]
     found = [r.verdict.finding for r in tested]
     sides = f"{found.count(Finding.FOR)} for the papers and {found.count(Finding.AGAINST)} against them"
     by_chance = f"about {LEVEL * len(tested):.0f} would be by chance alone"
     return f"Of {len(tested)} tested orderings, {sides} are significant; {by_chance}."
 
 
+def _testable(judged: Judged) -> list[JudgedRelation]:
+    """Return the orderings that have enough seeds for a test. Outcomes that a network has or does not have need more."""
+    decided = (r for r in judged.relations if all(pair.agrees is not None for pair in r.pairs))
+    return [r for r in decided if is_testable(r.pairs) and not isinstance(r.relation.contest, EndsAbove)]
+
+
 def _of_weaker_models(judged: Sequence[Judged]) -> str:
     """Return how many values of models that an ordering calls weaker are better than published."""
     values = [(q, paper) for paper in judged for q in paper.quantities if is_of_weaker(q, paper)]
     better = sum(surplus(q, paper) is not None for q, paper in values)
-    return f"{better} of {len(values)} scores of baselines and other weaker models are better than published."
+    return f"{better} of {len(values)} scores of models that an ordering calls weaker are better than published."
 
 
 def _of_one_seed(judged: Sequence[Judged]) -> int:
@@ -215,8 +221,11 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 - **Ties**: advantages that are equal for all seeds have no spread. Of events, the interval between evaluations stands in for the standard
   deviation. Others cannot be significant.
 - All of three seeds agree by chance one time in eight, if two models are equal. So that alone reproduces nothing.
+- **Yes or no**: of outcomes that a network has or does not have, such as that it ends above the predictor without memory, three seeds
+  cannot be significant. Such orderings are not counted as tested; the text about weight normalization has the outcomes of all networks.
 - **Stand-ins** are claims of their own, beside those of the published size: a VCRNN of 256 units on characters and one of 128 on bits
-  against RNNs of as many operations, and four points on English in place of Figure 4 of that paper.
+  against RNNs of as many operations, and four points on English in place of Figure 4 of that paper. In other orderings, such as those of
+  depths, VCGRUs and lattice networks, smaller networks stand in within the claim, whose verdict is then one at smaller scale.
 - Orderings that the lattice paper claims, but that do not hold in its own table, are left out and listed on its page.
 
 ## Means
