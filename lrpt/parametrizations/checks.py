@@ -1,6 +1,7 @@
 """Checks of parametrizations that users write. All read types and shapes only, when Flax creates or binds parameters."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import flax.linen as nn
@@ -62,23 +63,37 @@ def _check_matrix(returned: str, matrix: Any) -> None:
 
 def _check_shape(returned: str, matrix: Any, spec: MatrixSpec) -> None:
     """Raise a UsageError unless a matrix maps vectors as wide as its spec says, and its dense form is as large."""
-    types = (leaf.dtype for leaf in jax.tree.leaves(matrix) if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating))
-    row, wanted = jax.ShapeDtypeStruct((1, spec.n_in), next(types, jnp.float32)), {"apply(v) of one row": (1, spec.n_out)}
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a, matrix)  # without shardings
-    calls: dict[str, Callable[[], Any]] = {"apply(v) of one row": lambda: jax.eval_shape(lambda own, v: own.apply(v), shapes, row)}
-    if callable(getattr(matrix, "to_dense", None)):
-        calls["to_dense()"] = lambda: jax.eval_shape(lambda own: own.to_dense(), shapes)
-        wanted["to_dense()"] = (spec.n_in, spec.n_out)
-    for what, call in calls.items():
-        try:
-            found = call().shape
-        except (TypeError, ValueError) as error:
-            found = f"an error ({str(error).splitlines()[0]})"
+    leaves, structure = jax.tree.flatten(matrix)
+    shapes = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf for leaf in leaves)  # no shardings
+    wanted = {APPLY: (1, spec.n_out), TO_DENSE: (spec.n_in, spec.n_out)}
+    for what, found in _shapes_of(structure, shapes, spec.n_in).items():
         if found != wanted[what]:
             raise UsageError(
                 f"{returned}, whose {what} gives {found}: expected {wanted[what]} for a matrix of {spec.n_in} x {spec.n_out} "
                 f"(spec.n_in x spec.n_out); raise lrpt.UsageError if the parametrization cannot have this shape"
             )
+
+
+APPLY, TO_DENSE = "apply(v) of one row", "to_dense()"
+
+
+@cache  # parameters are bound at every call of a module outside of jit
+def _shapes_of(structure: Any, leaves: tuple[Any, ...], n_in: int) -> dict[str, Any]:
+    """Return the shape that each method of a matrix gives, or its error in words. `to_dense` is left out if the matrix has none."""
+    matrix = structure.unflatten(leaves)
+    types = (leaf.dtype for leaf in leaves if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating))
+    row = jax.ShapeDtypeStruct((1, n_in), next(types, jnp.float32))
+    calls: dict[str, Callable[[], Any]] = {APPLY: lambda: jax.eval_shape(lambda own, v: own.apply(v), matrix, row)}
+    if callable(getattr(matrix, "to_dense", None)):
+        calls[TO_DENSE] = lambda: jax.eval_shape(lambda own: own.to_dense(), matrix)
+    return {what: _shape_or_error(call) for what, call in calls.items()}
+
+
+def _shape_or_error(call: Callable[[], Any]) -> Any:
+    try:
+        return call().shape
+    except (TypeError, ValueError) as error:
+        return f"an error ({str(error).splitlines()[0]})"
 
 
 def _named(value: object) -> str:
