@@ -23,6 +23,7 @@ from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import to_named
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.tasks import Adding, CopyMemory, NextSymbol, Split
@@ -186,6 +187,17 @@ def interrupted_after(calls):
         patch.setattr(loop, "StopRequests", Stop)
         with pytest.raises(Interrupted) as raised:
             yield raised
+
+
+class Listening(Console):
+    """A console that keeps the warnings."""
+
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.warnings = []
+
+    def warn(self, text):
+        self.warnings.append(text)
 
 
 def named_start():

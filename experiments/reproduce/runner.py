@@ -124,7 +124,7 @@ def _measure(plan: Plan, console: Console) -> None:
 
 def _write_starts(begin: Sequence[PlannedRun], console: Console) -> None:
     """Write the start files that runs name and that are missing. A run whose file could not be written says so when it begins."""
-    for planned, start in {(run.of.planned, run.config.train.start) for run in begin}:
+    for planned, start in dict.fromkeys((run.of.planned, run.config.train.start) for run in begin):
         if not planned.before or start is None or start.exists():
             continue
         if subprocess.run([sys.executable, "-m", *planned.before], check=False).returncode:

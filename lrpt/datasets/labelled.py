@@ -194,6 +194,7 @@ def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
 def _checked(found: Labelled, path: Path) -> Labelled:
     """Return the sequences with zeros after their ends."""
     count, steps, features = found.inputs.shape
+    infinite = _first_infinite(found.targets)
     unknown = np.unique(found.split[~np.isin(found.split, PARTS)]) if found.split is not None else ()
     problems = {
         "it has no sequence": count == 0,
@@ -201,9 +202,7 @@ def _checked(found: Labelled, path: Path) -> Labelled:
         "it has no feature": features == 0,
         f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
-        f"a target is not a finite number of float32: the first is that of sequence {_first_infinite(found.targets)}, counted from 0": (
-            _first_infinite(found.targets) is not None
-        ),
+        f"a target is not a finite number of float32: the first is that of sequence {infinite}, counted from 0": infinite is not None,
         f"lengths are {_said(found.lengths)}: expected {count} integers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
         f"split is {_said(found.split)}: expected a name for each of {count} sequences": found.split is not None
         and found.split.shape != (count,),

@@ -7,7 +7,7 @@ begin with a collection: `params/recurrent/cell/recurrent/update/left`. Such nam
 import hashlib
 import math
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -48,16 +48,15 @@ def from_named(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
+    needed = _few(shapes, 2 * SHOWN)
     if not _begin_with_collection(shapes):
         arrays = _without_collection(arrays)
     for name, shape in shapes.items():
         if name not in arrays:
-            raise UsageError(
-                f"array '{name}' of shape {shape} is missing, and {_listed(arrays, shapes)} found: the network needs {_few(shapes)}"
-            )
+            raise UsageError(f"array '{name}' of shape {shape} is missing, and {_listed(arrays, shapes)} found: the network needs {needed}")
     for name in arrays:
         if name not in shapes:
-            raise UsageError(f"array '{name}' is no parameter of the network, which has {_few(shapes)}: leave it out or rename it")
+            raise UsageError(f"array '{name}' is no parameter of the network, which has {needed}: leave it out or rename it")
     return treedef.unflatten(_checked(_name(path), np.asarray(arrays[_name(path)]), leaf) for path, leaf in leaves)
 
 
@@ -164,18 +163,16 @@ def _without_collection(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name.removeprefix(PARAMS): array for name, array in arrays.items()} if _begin_with_collection(arrays) else arrays
 
 
-def _few(names: Mapping[str, Any]) -> str:
+def _few(names: Collection[str], most: int) -> str:
     """Return the first names, and how many more there are."""
-    shown, more = list(names)[: 2 * SHOWN], len(names) - 2 * SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join([*names][:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _listed(arrays: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     """Return a few names of arrays with 'is' or 'are', unknown ones first: "'a', 'b' and 4 more are"."""
-    names = sorted(arrays, key=lambda name: name in known)
-    shown, more = names[:SHOWN], len(names) - SHOWN
-    listed = ", ".join(f"'{name}'" for name in shown) + (f" and {more} more" if more > 0 else "")
-    return f"{listed or 'no array'} {'is' if len(names) < 2 else 'are'}"
+    names = [f"'{name}'" for name in sorted(arrays, key=lambda name: name in known)]
+    return f"{_few(names, SHOWN) or 'no array'} {'is' if len(names) < 2 else 'are'}"
 
 
 def _checked(name: str, array: np.ndarray, leaf: Any) -> jax.Array:

@@ -9,7 +9,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EVEN, EXPERIMENT, Apart, arrays, changed, command, interrupted_after, lines, named_start, numbers, rewind, tree
+from tiny import (
+    CONFIG,
+    EVEN,
+    EXPERIMENT,
+    Apart,
+    Listening,
+    arrays,
+    changed,
+    command,
+    interrupted_after,
+    lines,
+    named_start,
+    numbers,
+    rewind,
+    tree,
+)
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
@@ -177,15 +192,6 @@ def flip(checkpoint):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-
-
-class Listening(Console):
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.warnings = []
-
-    def warn(self, text):
-        self.warnings.append(text)
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_one_warning(whole, run):

@@ -8,13 +8,12 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import EVEN, EXPERIMENT, Apart, assert_same_run, changed, flags, interrupted_after, lines, numbers, rewind
+from tiny import EVEN, EXPERIMENT, Apart, Listening, assert_same_run, changed, flags, interrupted_after, lines, numbers, rewind
 
 from lrpt.cli.command import main
 from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import Checkpoints
-from lrpt.runs.console import Console
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 from lrpt.training.run import Run
@@ -157,7 +156,7 @@ def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
 @pytest.mark.parametrize("alike", [True, False])
 def test_what_has_failed_before_a_signal_is_told(alike, tmp_path):
     """The one that diverged is of the same program as the one that is stopped, or of an earlier one."""
-    console = Warned()
+    console = Listening()
     other = changed(EVEN, train={"batch_size": EVEN.train.batch_size}) if alike else changed(EVEN, model={"size": EVEN.model.size + 1})
     diverging = changed(EVEN, optim={"recipe": "adam", "learning_rate": 1e38})
     jobs = [Job(diverging, 0, tmp_path / "bad"), Job(changed(other, optim={"recipe": "adam", "learning_rate": 0.01}), 0, tmp_path / "good")]
@@ -165,15 +164,6 @@ def test_what_has_failed_before_a_signal_is_told(alike, tmp_path):
         fit_all(jobs, devices=1, console=console)
     assert [warning for warning in console.warnings if "loss is nan at update" in warning]
     assert not (tmp_path / "good" / "result.json").exists()
-
-
-class Warned(Console):
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.warnings = []
-
-    def warn(self, text):
-        self.warnings.append(text)
 
 
 @pytest.mark.devices(3)

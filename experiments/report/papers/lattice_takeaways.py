@@ -217,15 +217,21 @@ def _from_glorot(judged: Judged) -> str:
             if one.difference is not None:
                 found[text] = one
                 sizes.append(f"{judged.evidence.studies[study]['options']['parameters']:,}")
-                as_in_code = _by_study(judged, claim.relation, "lru").get(study)
-                if as_in_code is not None and as_in_code.advantage != claim.advantage:
-                    others.append(f" Of this size, initialized as in the code, they need {_by_text({text: as_in_code})}.")
+                others.append(_as_in_code(judged, claim, study, text))
     if not found:
         return ""
     return (
         f" With Glorot's initialization, which the paper's text names, LRUs of {in_series(list(dict.fromkeys(sizes)))} parameters need "
         f"{_by_text(found)}.{''.join(others)}"
     )
+
+
+def _as_in_code(judged: Judged, claim: JudgedRelation, study: str, text: str) -> str:
+    """Compare epochs in a study from the initialization of the code; nothing if they are those that are judged, or were not run."""
+    found = _by_study(judged, claim.relation, "lru").get(study)
+    if found is None or found.advantage == claim.advantage:
+        return ""
+    return f" Of this size, initialized as in the code, they need {_by_text({text: found})}."
 
 
 def _by_study(judged: Judged, claim: Relation[Any], start: str) -> dict[str, JudgedRelation]:

@@ -202,7 +202,7 @@ def _with_cut_gradients(judged: Judged) -> str:
         run for network in (SMALL_VC, SMALL_VCGRU, CHAR_NETWORKS["VCRNN-1024"]) for run in network.runs(judged.evidence, best=True).values()
     ]
     cut = bool(runs) and all(recorded(run).get("model.schedule.gradient") == "cut" for run in runs)
-    return "All networks with variable computation here cut the gradient into the scheduler, which the paper does not say." if cut else ""
+    return "The compared networks with variable computation cut the gradient into the scheduler, which the paper does not." if cut else ""
 
 
 def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, what: str) -> str:
