@@ -7,7 +7,7 @@
     python -m experiments.char_lm sample RUN_DIRECTORY --prompt "The "  text from a checkpoint
     python -m experiments.char_lm score RUN_DIRECTORY --split test      loss of an LSTM in one uninterrupted stream
 
-Published, single runs, test perplexity per character. For GRUs the code takes the mean over sentences (`sentence_perplexity` here;
+Published, test perplexity per character. For GRUs the code takes the mean over sentences (`sentence_perplexity` here;
 `perplexity` is the definition of the text): GRU 1000: 2.96, with dropout 2.92; GRU 3298 with dropout: 2.77; LRD-GRU without dropout 1000/64
 untied: 2.92, tied: 2.90, 3298/128: 2.95; with dropout 3298/128: 2.86, 5459/64 untied: 2.82, tied: 2.81, tied 4480/128: 2.86, tied 6985/64:
 2.76; LR-GRU with dropout, tied 6985/64: 9.88. LSTMs read other symbols in one stream, so their `perplexity` cannot be compared with the

@@ -7,7 +7,7 @@
     python -m experiments.copy_memory --preset paper-variable-lag        Henaff et al. 2016, N = 100
     python -m experiments.copy_memory --preset paper                     Arjovsky et al. 2016, N = 500
 
-Published (single runs, LRD-GRU 128/50): test cross-entropy below 1e-3 nats in less than 30,000 (variable length; its log: first at 25,500),
+Published (LRD-GRU 128/50): test cross-entropy below 1e-3 nats in less than 30,000 (variable length; its log: first at 25,500),
 38,000 (variable lag) and 35,000 updates (N = 500). A uRNN of 721 complex numbers reaches perfect training accuracy in less than 2,000
 updates for N = 500, but overfits. It learns faster than the LRD-GRU at variable length, and does not converge at variable lag within a time
 limit that the paper does not name.

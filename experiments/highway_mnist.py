@@ -4,7 +4,7 @@
     python -m experiments.highway_mnist --preset paper --data.dir DIR     LR-Highway on MNIST
     python -m experiments.highway_mnist --preset lrd --data.dir DIR       LRD-Highway on MNIST
 
-Published (single runs, test accuracy in percent): LR-Highway 5x1024/256: 98.83; LRD-Highway: 98.64
+Published (test accuracy in percent): LR-Highway 5x1024/256: 98.83; LRD-Highway: 98.64
 (after 68 and 55 epochs in the author's logs).
 
 Evaluations follow each epoch. Presets follow the paper. lowrank-highwaynetwork differs in these points:

@@ -7,7 +7,7 @@
     python -m experiments.music notes RUN_DIRECTORY                    mean m_t by length and kind of note (Table 2)
     python -m experiments.music schedule RUN_DIRECTORY                 m_t over the notes; also: hard, timing
 
-Published, single runs, test perplexity, and in parentheses the size of the Elman network with the same number of operations: RNN-200 9.13,
+Published, test perplexity, and in parentheses the size of the Elman network with the same number of operations: RNN-200 9.13,
 RNN-250 8.70, VCRNN-500 8.51 (233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34 on rests, 0.51 and 0.45 on the first and the second of
 repeated notes; by length 1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
 

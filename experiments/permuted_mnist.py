@@ -4,7 +4,7 @@
     python -m experiments.permuted_mnist --preset paper --data.dir DIR
     python -m experiments.permuted_mnist --preset original --data.dir DIR    as in the author's code (RNN_mnist.py of lowrank-gru)
 
-Published (single runs, validation and test accuracy in percent): GRU 128: 93.0 / 92.8; LR-GRU 128/24: 93.4 / 91.8; LR-GRU 512/4: 92.5 /
+Published (validation and test accuracy in percent): GRU 128: 93.0 / 92.8; LR-GRU 128/24: 93.4 / 91.8; LR-GRU 512/4: 92.5 /
 91.3; LRD-GRU 64/24: 93.1 / 91.9; LRD-GRU 128/24: 94.1 / 93.5; LRD-GRU 256/24: 95.1 / 94.7. By the author's code and log, the validation
 accuracy is the best of any evaluation, and the test accuracy is that of another checkpoint. The paper trains for hundreds of thousands of
 updates; the log of the LR-GRU 128/24 has 325,801.

@@ -10,7 +10,7 @@
     python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
 
-Published, single runs, bits per character, and in parentheses the size of the Elman network with the same number of operations ("RNN-d").
+Published, bits per character, and in parentheses the size of the Elman network with the same number of operations ("RNN-d").
 Penn Treebank: GRU-1024 1.42 (1450), LSTM-1024 1.42 (2048), RNN-1024 1.47 (1024), VCRNN-1024 1.46 (760), RNN-760 1.47, LSTM-380 1.44 and
 GRU-538 1.43 (760), VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648). text8: RNN-512 1.80, GRU-512 1.69 (725), GRU-1024 1.58
 (1450), VCGRU-1024 1.69 (464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. The paper's "RNN-d" understates GRUs: see

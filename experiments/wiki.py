@@ -7,7 +7,7 @@
     python -m experiments.wiki score RUN_DIRECTORY --split test         bits per character in one uninterrupted stream
     python -m experiments.wiki sample RUN_DIRECTORY --prompt "The "     text from a checkpoint
 
-Published, single runs, test bits per character: enwik8, depth 5, 23 M parameters: 1.31; depth 10, 21 M: 1.30; 46 M: 1.27. text8, depth 10,
+Published, test bits per character: enwik8, depth 5, 23 M parameters: 1.31; depth 10, 21 M: 1.30; 46 M: 1.27. text8, depth 10,
 20 M: 1.29; 45 M: 1.27.
 
 Presets follow the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `text8_sota` in its last version) at each of the published

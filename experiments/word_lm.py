@@ -8,7 +8,7 @@
     python -m experiments.word_lm score RUN_DIRECTORY --split test      loss in one uninterrupted stream, as the authors' last figures
     python -m experiments.word_lm sample RUN_DIRECTORY --prompt "the "  text from a checkpoint
 
-Published, single runs, valid and test perplexity: depth 8, untied, 32 M parameters: 71.2, 68.5; depth 10, tied, 23 M: 67.9, 65.4. The
+Published, valid and test perplexity: depth 8, untied, 32 M parameters: 71.2, 68.5; depth 10, tied, 23 M: 67.9, 65.4. The
 paper's abstract says that going from depth 1 to 10, "using the same number of parameters", improves 90.6 to 65.4. These are tied networks
 of 19.3 and 23.5 million parameters, and the 65.4 has another weight decay.
 

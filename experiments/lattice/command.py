@@ -12,7 +12,7 @@
     python -m experiments.lattice sample RUN_DIRECTORY --prompt "The "        text from a checkpoint
     python -m experiments.lattice score RUN_DIRECTORY --split test            the loss in one uninterrupted stream
 
-Published, single runs, test loss in nats per character on the joined Penn Treebank, with 10 M and 24 M parameters: LSTM 0.972, 0.968;
+Published, test loss in nats per character on the joined Penn Treebank, with 10 M and 24 M parameters: LSTM 0.972, 0.968;
 GRU 0.972, 0.980; grid LSTM 0.970, 0.971; RHN 0.986, 0.979; PS-LRU 0.971, 0.969; RG-LRU 0.971, 0.969; LRU 0.965, 0.967.
 
 Texts are read as the original code (chahuja/lru) reads them: with the blanks around the treebank's lines, with CRLF and the byte-order mark

@@ -7,6 +7,9 @@ from pinned_papers import DENSE, LR, LRD
 
 LOW_RANK = {"model.parametrization": LR}
 
+# Section 3.2: RNN_adding.py marks any two steps of test sequences.
+ANYWHERE = {"data.test_markers": "anywhere"}
+
 # Section 3.1: full and low-rank GRUs, the later loss of the uRNN, and perfect accuracy at the variable lag within 87,000 updates.
 # RNN_memory.py clips the components of full GRUs. The rest is this project's: parts of the recipe of section 3.5.1, and the uRNN of
 # Arjovsky et al.
@@ -47,12 +50,14 @@ def _sizes(*sizes):
 # Small networks at other targets, and usual networks of about as many operations, are choices of this project.
 CONSTANT = {"optim.decay": 1.0, "optim.decay_after": 0}
 TARGETS = [{"model.target": target} for target in (0.2, 0.4, 0.5)]
+FULL = {"model.scheduler_gradient": "full"}
+FIXED_SHARPNESSES = [{"model.sharpness": sharpness, "model.sharpness_end": sharpness} for sharpness in (0.1, 1.0)]
 COMPUTING = {
     "rnn-760": _sizes(512),
-    "small": TARGETS,
+    "small": [*TARGETS, FULL],
     "small-rnn": _sizes(80, 96, 112, 160, 192),
     "small-gru": _sizes(112),
-    "small-neither": [{"model.scheduler_gradient": "full"}],
+    "small-neither": [FULL | sharpness for sharpness in ({}, *FIXED_SHARPNESSES)],
     "annealed": [*TARGETS, CONSTANT],
     "annealed-rnn": [*_sizes(80, 96, 112, 160, 192), CONSTANT, *(CONSTANT | one for one in _sizes(96, 112))],
     "annealed-gru": _sizes(112),
@@ -83,12 +88,13 @@ OF_LATTICES = {
 CHANGES = {
     "low_rank": {("copy_memory", preset): changes for preset, changes in COPYING.items()}
     | {
-        ("adding", "paper"): [LOW_RANK],
+        ("adding", "paper"): [LOW_RANK, ANYWHERE, LOW_RANK | ANYWHERE],
         ("permuted_mnist", "paper"): IMAGES,
         ("permuted_mnist", "original"): [{"model.parametrization": LRD}, {"train.start": "permuted_mnist_2016.npz"}],
     },
     "variable_computation": {("variable_computation", preset): changes for preset, changes in COMPUTING.items()}
-    | {("bit_lm", preset): _sizes(64, 96) for preset in ("small-rnn", "annealed-rnn")},
+    | {("bit_lm", preset): _sizes(64, 96) for preset in ("small-rnn", "annealed-rnn")}
+    | {("bit_lm", "small"): [FULL]},
     "recurrent_highway": {("word_lm", "paper"): [LESS_DECAY]},
     "lattice": OF_LATTICES,
 }

@@ -54,7 +54,7 @@ def test_a_row_is_listed_with_its_reproduced_values_if_others_are_not(tmp_path):
 
 def test_the_overview_is_short_and_leaves_details_to_the_pages():
     page = (ROOT / "REPRODUCTION.md").read_text()
-    assert len(page.split()) < 2_300
+    assert len(page.split()) < 2_350
     assert "\n    - " not in page
     for name in ("low_rank", "variable_computation", "recurrent_highway", "lattice"):
         text, _, details = (ROOT / "docs" / "reproduction" / f"{name}.md").read_text().partition("\n    - ")

@@ -70,7 +70,7 @@ def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
     (said,) = (one for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Unitary network**" in one.text)
     (line,) = (line for line in said.details if line.startswith("Overfitting"))
     assert words in line
-    assert line.endswith("Whether it overfits after 35,000 updates: smaller scale (2,000 of 35,000 updates)")
+    assert line.endswith("Whether it overfits after 35,000 updates: smaller scale (2,000 of 35,000 updates): not judged")
 
 
 def test_the_repeated_run_stands_beside_the_published_log(tmp_path):

@@ -28,7 +28,7 @@ UNRUN = {Status.NOT_RUN, Status.NOT_HERE}
 CASES = {
     "solved in time": (COPY, LENGTH, "loss", {28_000: 9e-4}, {}, "reproduced (1 seed)"),
     "solved too late": (COPY, f"{LENGTH} --train.updates 40000", "loss", {31_000: 9e-4}, {}, "not reproduced (1 seed)"),
-    "cut": (COPY, LENGTH, "loss", {29_500: 2e-3}, None, "smaller scale (29,500 of 30,000 updates)"),
+    "cut": (COPY, LENGTH, "loss", {29_500: 2e-3}, None, "smaller scale (29,500 of 30,000 updates): not judged"),
 }
 
 
@@ -44,7 +44,7 @@ def test_a_copy_row(case, tmp_path):
     [
         ({14_000: 0.01, 14_500: 0.0034}, {}, "reproduced (1 seed)"),
         ({14_500: 0.0036, 20_000: 0.001}, {}, "not reproduced (1 seed)"),
-        ({14_000: 0.0031}, None, "smaller scale (14,000 of 14,500 updates)"),
+        ({14_000: 0.0031}, None, "smaller scale (14,000 of 14,500 updates): not judged"),
     ],
 )
 def test_an_error_is_that_after_the_published_updates(curve, test, verdict, tmp_path):
@@ -90,7 +90,7 @@ def test_a_quantity_without_a_published_figure_hides_no_other(tmp_path):
     [
         ({20_000: 0.9996, 29_500: 0.9997}, "reproduced (1 seed)"),
         ({29_500: 0.9996, 31_000: 0.9999}, "not reproduced (1 seed)"),
-        ({20_000: 0.9996}, "smaller scale (20,000 of 30,000 updates)"),
+        ({20_000: 0.9996}, "smaller scale (20,000 of 30,000 updates): not judged"),
     ],
 )
 def test_almost_perfect_accuracy_has_a_verdict_of_its_own(accuracies, verdict, tmp_path):
@@ -121,7 +121,7 @@ def test_overfitting_is_judged_where_training_is_perfect_and_later(tmp_path):
     perfect, early, late = (found.quantity("uRNN 721", name, setting="fixed") for name in names)
     assert (perfect.ours, str(perfect.verdict)) == ("2,000", "reproduced (1 seed)")  # between the evaluations at 1,500 and 2,000
     assert (early.ours, early.verdict) == ("0.0001", None)  # the paper does not say when it overfits
-    assert str(late.verdict) == "smaller scale (2,000 of 35,000 updates)"  # it may still overfit
+    assert str(late.verdict) == "smaller scale (2,000 of 35,000 updates): not judged"  # it may still overfit
 
 
 @pytest.mark.parametrize(("loss", "verdict"), [(2e-3, "reproduced (1 seed)"), (5e-5, "contradicted (1 seed)")])

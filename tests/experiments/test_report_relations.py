@@ -142,7 +142,7 @@ def test_a_diverged_run_loses(tmp_path):
 @pytest.mark.parametrize(
     ("updates", "test", "verdict"),
     [
-        (4_000, None, "smaller scale (4,000 of 14,500 updates; one seed; 1 run diverged)"),
+        (4_000, None, "smaller scale (4,000 of 14,500 updates; one seed; 1 run diverged): not judged"),
         (9_000, None, "smaller scale (8,500 of 14,500 updates; one seed, as the paper says; 1 run diverged)"),
         (14_500, {}, "one seed only (as the paper says, 1 run diverged)"),
     ],

@@ -247,15 +247,15 @@ KINDS = tuple(
 
 
 def summarize(observed: Sequence[Observation], form: str, event: bool = False) -> str:
-    """Return mean and deviation: '29,000 ± 4,583'. Add 'mean of 2 of 3 seeds' if some have no value, and 'at least' if one is at a cap."""
+    """Return mean and deviation: '29,000 ± 4,583'. Add 'mean of 2 of 3 seeds' if some have no value; 'at least 20', if one is at a cap."""
     known = [o.value for o in observed if o.value is not None]
     if not observed:
         return NONE
     if not known:
         return _without(observed, event)
     mean = form.format(float(np.mean(known)))
-    deviation = f" ± {form.replace('+', '').format(float(np.std(known, ddof=1)))}" if len(known) > 1 else ""
-    censored = "at least " if any(o.censored for o in observed) else ""
+    censored = "at least " if any(o.censored for o in observed) else ""  # deviations up to a cap would be too small
+    deviation = f" ± {form.replace('+', '').format(float(np.std(known, ddof=1)))}" if len(known) > 1 and not censored else ""
     some = f" (mean of {len(known)} of {len(observed)} seeds{_lost(observed)})" if len(known) < len(observed) else ""
     return f"{censored}{mean}{deviation}{some}"
 

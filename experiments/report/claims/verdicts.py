@@ -60,7 +60,7 @@ class Verdict:
 
     def __str__(self) -> str:
         text = self.detail if self.status is Status.BY_SOME else f"{self.status.value}{f' ({self.detail})' if self.detail else ''}"
-        says = self.status is Status.SMALLER and self.finding in (Finding.FOR, Finding.AGAINST, Finding.OPEN)
+        says = self.status is Status.SMALLER and self.finding is not Finding.ONE_SEED  # the detail says which way one seed points
         return f"{text}: {self.finding.value}" if says else text
 
 

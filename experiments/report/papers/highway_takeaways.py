@@ -77,6 +77,7 @@ def _on_optimization(judged: Judged) -> Takeaway:
             f"{_better(judged.evidence)}.",
             _extent(judged.evidence),
             _losses(judged.evidence),
+            _unbiased(judged.evidence),
             f"An ordering of best settings is left undecided unless it holds in {SURE:.0%} of the bootstrap samples of the settings.",
         ),
     )
@@ -184,6 +185,22 @@ def _better(evidence: Evidence) -> str:
     return (
         f"{in_series(parts)} have a training loss below that of the best constant predictor"
         f"{f'. Diverged: {in_series(ended)}' if ended else ''}{f'. Without a result: {unknown}' if unknown > 0 else ''}"
+    )
+
+
+def _unbiased(evidence: Evidence) -> str:
+    """Return how many RHNs start without the bias that the paper's text names; nothing if all have it."""
+    biases: dict[int, dict[float, float]] = {}  # depth -> loss -> bias
+    for dot in evidence.studies[SWARM]["dots"]:
+        if dot["cell"] == "rhn":
+            biases.setdefault(dot["depth"], {})[dot[NATS.field]] = dot["carry_bias"]
+    of_all = [bias for own in biases.values() for bias in own.values()]
+    of_best = [own[min(own)] for own in biases.values()]
+    if not of_all.count(0.0):
+        return ""
+    return (
+        f"The paper's text biases transform gates towards being closed. {of_all.count(0.0)} of {len(of_all)} RHNs here start without such "
+        f"a bias, and {of_best.count(0.0)} of the {len(of_best)} best ones of a depth."
     )
 
 

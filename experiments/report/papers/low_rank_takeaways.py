@@ -351,6 +351,9 @@ def remarks(evidence: Evidence) -> Sequence[str]:
     ]
     return (
         *parts,
+        "**Marks on adding.** The text has one mark in each half of a sequence. The author's code trains on such sequences, but marks any "
+        "two steps of test sequences. So the printed error and the published log are probably of marks anywhere; both kinds of test are "
+        "rows here.",
         _numbers_of_parameters(),
         "Perfect accuracy is read from whole evaluations of 10,000 held-out sequences. Training accuracy is logged as a mean over many "
         "batches and is not used for it. Perfect held-out accuracy counts for the uRNN's perfect *training* accuracy; wrong held-out "

@@ -55,7 +55,7 @@ def on_weight_norm(judged: Judged) -> Takeaway:
 
 def _endings(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor at each learning rate, with weight normalization and without."""
-    long = _with_and_without({f"at the published learning rate (fixed lag{_if_recovering(judged)})": _published_endings(judged)})
+    long = _with_and_without({"at the published learning rate (fixed lag)": _published_endings(judged)})
     short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
     listed = "; ".join(filter(None, (long, f"{short} this rate (other tasks, 1,500 updates)" if short else "")))
     return f" Networks that end worse than a predictor without memory, with it and without: {listed}." if listed else ""

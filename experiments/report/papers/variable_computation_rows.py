@@ -5,9 +5,10 @@ from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
 from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     ABLATION,
-    ABLATION_SCALE,
     BIT_NETWORKS,
     BIT_TABLE,
+    BOTH,
+    BOTH_FULL,
     BUFFERED,
     CHAR_NETWORKS,
     CHAR_TABLE,
@@ -34,6 +35,7 @@ from experiments.report.papers.variable_computation_networks import (
     UNPRINTED,
     VCRNN_340,
     ZHANG,
+    ablation_scale,
 )
 from lrpt.cli.finished.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
@@ -159,9 +161,13 @@ def updated(run: Record) -> float | None:
     return run.tested("active")
 
 
-def _ablation_row(what: str, network: Network) -> Row:
+def _ablation_row(what: str, network: Network, sharpness: float) -> Row:
+    return _share_row(what, network, ablation_scale(sharpness))
+
+
+def _share_row(what: str, network: Network, scale: str) -> Row:
     quantity = Quantity("share of updated dimensions", updated, "{:.3f}", best=True)
-    return Row(SECTION_42, f"VCRNN, {what}", (quantity,), network, scale=ABLATION_SCALE)
+    return Row(SECTION_42, f"VCRNN, {what}", (quantity,), network, scale=scale)
 
 
 ROWS = (
@@ -180,5 +186,6 @@ ROWS = (
     _schedule_row(BUFFERED[8], 16),
     _schedule_row(BUFFERED[24], 32),
     *(_language_row(network) for network in OF_LANGUAGE.values()),
-    *(_ablation_row(what, network) for what, network in ABLATION.items()),
+    *(_share_row(f"{BOTH}, full gradient, on {data}", *small) for data, small in BOTH_FULL.items()),
+    *(_ablation_row(what, network, sharpness) for what, (network, sharpness) in ABLATION.items()),
 )  # fmt: skip

@@ -16,10 +16,13 @@ from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     ANNEALED_BITS,
     BIT_NETWORKS,
+    BOTH,
+    BOTH_FULL,
     CHAR_NETWORKS,
     CRNN_100,
     FIXED_SHARPNESS,
     NAIVE,
+    NAIVE_FULL,
     NO_PENALTY,
     OTHER_RATE,
     PUBLISHED_TUNES,
@@ -28,7 +31,7 @@ from experiments.report.papers.variable_computation_networks import (
 )
 from experiments.report.papers.variable_computation_operations import at_equal_operations, scores_in
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES, BOUNDARY
-from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, placed, says, seeds_in_words
+from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, placed, says, seeds_in_words, standing
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
 from lrpt.tasks.bits import WIDTH
@@ -217,16 +220,34 @@ def _compared(relation: JudgedRelation, where: str, sign: int = 1) -> str:
 
 def _unpenalized(judged: Judged) -> str:
     """Return a sentence about what is updated without a penalty, with a space after it; nothing if no such network was run."""
-    full = judged.quantity(f"VCRNN, {NAIVE}, full gradient", "share of updated dimensions")
+    shares = [share for sharpness in NAIVE_FULL if (share := _share_at(sharpness, judged))]
+    if not shares:
+        return ""
+    alone = ", the only one tried" if len(shares) == 1 else ""
+    return (
+        f"In the paper, training without a penalty and at a fixed sharpness of the mask ends where everything is updated. Here, the "
+        f"updated share after an epoch and at the end is {in_series(shares)}{alone}. {_with_both(judged)}"
+    )
+
+
+def _with_both(judged: Judged) -> str:
+    """Return what is updated with a penalty and a growing sharpness, with a space after it; nothing if no such network was run."""
+    found = []
+    for data in BOTH_FULL:
+        share = judged.quantity(f"VCRNN, {BOTH}, full gradient, on {data}", "share of updated dimensions")
+        if share.observed:
+            found.append(f"{share.ours} on {data} ({standing(judged.relation(f'with {BOTH} (full gradient, {data})'))})")
+    return f"With both a penalty and a growing sharpness, it is {in_series(found)}. " if found else ""
+
+
+def _share_at(sharpness: float, judged: Judged) -> str:
+    """Return the share of updated dimensions of a network that is trained at one sharpness; nothing if it was not run."""
+    full = judged.quantity(f"VCRNN, {NAIVE}, full gradient, sharpness {sharpness:g}", "share of updated dimensions")
     if not full.observed:
         return ""
-    everything, seeds = judged.relation("with neither a penalty"), len(full.observed)
+    everything, seeds = judged.relation(f"with {NAIVE} (full gradient, sharpness {sharpness:g})"), len(full.observed)
     found = says(everything.verdict) if seeds > 1 else direction(everything)
-    return (
-        f"In the paper, training without a penalty and at a fixed sharpness of the mask gets stuck where everything is "
-        f"updated. Here, at a sharpness of 4, the only one tried, the updated share is {_first_share(full, judged)} after an epoch and "
-        f"{full.ours} at the end ({seeds_in_words([seeds])}, {found}). "
-    )
+    return f"{_first_share(full, judged)} and {full.ours} at a sharpness of {sharpness:g} ({seeds_in_words([seeds])}, {found})"
 
 
 def _first_share(full: JudgedQuantity, judged: Judged) -> str:
