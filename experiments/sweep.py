@@ -16,6 +16,7 @@ Exit status: 0 all runs are finished, 1 some have failed, 2 a flag is wrong, 128
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import Report, train_all
 from lrpt.errors import UsageError, check_at_least, check_distinct
 from lrpt.runs.console import Console
+from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 
 PROGRAM = "python -m experiments.sweep"
@@ -149,15 +151,25 @@ def refuse_distributed(command: Command[Any, Any]) -> None:
 
 
 def experiment_named(name: str) -> Experiment[Any]:
-    """Return the experiment of a module.
+    """Return the experiment of a module of `experiments` or of the user's. The latter is imported as by `--import`.
 
     Raises:
-      UsageError: there is none.
+      UsageError: there is none, or the module cannot be imported.
     """
-    held = getattr(experiments.module(name), "EXPERIMENT", None) if name in experiments.names() else None
-    if held is None:
-        raise UsageError(f"'{name}' is no experiment: `python -m experiments` lists them")
+    ours = name in experiments.names()
+    module = experiments.module(name) if ours else import_module(name) if _is_module(name) else None
+    held = getattr(module, "EXPERIMENT", None)
+    if not isinstance(held, Experiment):
+        raise UsageError(f"'{name}' is no experiment: `python -m experiments` lists them; a module of yours needs an EXPERIMENT")
     return held
+
+
+def _is_module(name: str) -> bool:
+    """Return whether a module of that name can be found. It is not imported, but packages above it are."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def split(words: Sequence[str], options: type) -> tuple[list[str], list[str], list[str]]:

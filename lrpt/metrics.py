@@ -7,11 +7,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lrpt.errors import UsageError
 from lrpt.losses import check_classes
 
 LOWER_IS_BETTER = {
     "loss",
+    "mae",
+    "mse",
     "rmse",
+    "nll",
+    "cross_entropy",
+    "error",
+    "error_rate",
     "piece_loss",
     "perplexity",
     "sentence_perplexity",
@@ -19,10 +26,27 @@ LOWER_IS_BETTER = {
     "bits_per_bit",
     "output_distance",
 }
-"""Metrics for which lower is better. Higher is better for all others, except those in `NEITHER_BETTER`."""
+"""Metrics for which lower is better. Add the name of your own: `LOWER_IS_BETTER.add("pinball")`."""
+
+HIGHER_IS_BETTER = {"accuracy", "agreement", "recall", "precision", "f1", "auc"}
+"""Metrics for which higher is better. Add the name of your own."""
 
 NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "autocorrelation"}
 """Metrics that describe how much was computed; neither direction is better."""
+
+
+def is_lower_better(name: str) -> bool:
+    """Return whether lower values of a metric are better.
+
+    Raises:
+      UsageError: no table of this module has its direction.
+    """
+    if name not in LOWER_IS_BETTER | HIGHER_IS_BETTER:
+        raise UsageError(
+            f"nothing says whether lower or higher values of the metric {name!r} are better: add its name to "
+            f"lrpt.metrics.LOWER_IS_BETTER or HIGHER_IS_BETTER"
+        )
+    return name in LOWER_IS_BETTER
 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:

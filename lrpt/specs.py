@@ -20,7 +20,8 @@ scalar that a schedule may set:
             temperature=SettingSpec(1.0),
         )
 
-The cell calls `apply` of everything but the setting, which is an array. A `Gate` has an input matrix, a recurrent matrix and a bias:
+The cell calls `apply` of everything but the setting, which is an array, and adds the results up: `apply` of a bias returns the bias itself,
+whatever its input. A `Gate` has an input matrix, a recurrent matrix and a bias:
 `lrpt.cells.gate_spec` returns its specification.
 """
 

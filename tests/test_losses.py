@@ -13,11 +13,13 @@ import pytest
 from lrpt.errors import UsageError
 from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error, squared_hinge
 from lrpt.metrics import (
+    HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
     NEITHER_BETTER,
     accuracy,
     bits,
     corpus_metrics,
+    is_lower_better,
     perplexity,
     piece_metrics,
     sentence_metrics,
@@ -158,15 +160,17 @@ def test_a_summary_begins_with_the_loss():
 
 
 def test_the_direction_of_every_metric_of_kept_results_is_known():
-    """Those of which higher is better are named here, so that a new metric gets its direction."""
     results = (Path(__file__).parents[1] / "experiments" / "results").rglob("result.json")
     names = {name for path in results for name in json.loads(path.read_text())["metrics"]["test"]}
     assert len(names) > 10
-    assert names - LOWER_IS_BETTER - NEITHER_BETTER == {"accuracy", "agreement", "recall"}
+    assert names <= LOWER_IS_BETTER | HIGHER_IS_BETTER | NEITHER_BETTER
 
 
-def test_errors_are_better_if_lower():
-    assert "rmse" in LOWER_IS_BETTER
+def test_a_metric_has_one_direction_and_an_unknown_one_has_none():
+    assert not LOWER_IS_BETTER & HIGHER_IS_BETTER
+    assert (is_lower_better("rmse"), is_lower_better("accuracy")) == (True, False)
+    with pytest.raises(UsageError, match="the metric 'pinball' are better: add its name to lrpt"):
+        is_lower_better("pinball")
 
 
 @pytest.mark.parametrize(("metrics", "targets"), [(text_metrics, np.ones((2, 3), int)), (frame_metrics, np.ones((2, 3, 88)))])

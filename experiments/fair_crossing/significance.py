@@ -17,7 +17,7 @@ import numpy as np
 
 from lrpt.analysis.significance import holm
 from lrpt.cli.studies import grouped
-from lrpt.metrics import LOWER_IS_BETTER
+from lrpt.metrics import is_lower_better
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """cell -> parametrization -> scores of all seeds"""
@@ -83,7 +83,7 @@ def _tested(scores: Scores, score: str, other: str, group: Callable[[str], str |
 
 def _log_errors(scores: Sequence[float], score: str) -> np.ndarray:
     errors = np.asarray(scores, float)
-    return np.log(errors if score in LOWER_IS_BETTER else np.maximum(1 - errors, FLOOR))
+    return np.log(errors if is_lower_better(score) else np.maximum(1 - errors, FLOOR))
 
 
 def _error_ratio(cell: str | None, kind: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> ErrorRatio:

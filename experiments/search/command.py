@@ -138,7 +138,7 @@ class Search:
             going = order[: rung.trials]
             if not going:
                 break
-            console.say(f"{len(going)} trials up to update {rung.updates:,}")
+            console.say(f"{len(going)} {'trial' if len(going) == 1 else 'trials'} up to update {rung.updates:,}")
             report = train_all([self._job(trial, rung.updates) for trial in going], self.options, console, self.commands[0].devices)
             for path, reason in report.failed.items():
                 console.warn(f"{path.name} is out: {reason}")

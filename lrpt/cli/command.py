@@ -19,6 +19,7 @@ from lrpt.cli.summary import draw_curves, summarize
 from lrpt.cli.unused import group_by_numbers, warnings
 from lrpt.devices import hardware, parallel, processes
 from lrpt.errors import INTACT, WRONG_FLAG, RemoteFailure, UnknownName, UsageError, line_of
+from lrpt.metrics import is_lower_better
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.layout import CONFIG, RESULT
@@ -124,13 +125,14 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     width = min(job.config.dense_width for job in jobs)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, width, command.keep_programs)
     _warn_of_unused(experiment, commands, same, console)
+    score, chooses = experiment.score_of(command.preset), len(_learning_rates(experiment, command)) > 1
+    if chooses:
+        is_lower_better(score)  # to fail before training, not after it
     names = {"experiment": experiment.name, "preset": command.preset}
     observers = _observers(experiment, command, console)
 
     def tell(results: Mapping[Path, dict[str, Any]]) -> None:
         title = _title(experiment, command.preset)
-        chooses = len(_learning_rates(experiment, command)) > 1
-        score = experiment.score_of(command.preset)
         summarize(_root(experiment, command), score, list(results.values()), list(results), title, console, chooses)
 
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpt.analysis.curves import Curve, Sized, learning_curves, score_over_parameters
 from lrpt.errors import UsageError
-from lrpt.metrics import LOWER_IS_BETTER
+from lrpt.metrics import is_lower_better
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
@@ -73,11 +73,15 @@ def has_rates_to_choose(results: Sequence[Result]) -> bool:
 
 
 def with_best_learning_rates(results: Sequence[Result], score: str) -> list[int]:
-    """Return the places of the results of each model with the learning rate that has the best mean score on the validation split."""
+    """Return the places of the results of each model with the learning rate that has the best mean score on the validation split.
+
+    Raises:
+      UsageError: it is unknown whether lower scores are better.
+    """
     groups: dict[str, dict[float | None, list[int]]] = {}
     for place, label in enumerate(labels_of(results, {"optim.learning_rate"})):
         groups.setdefault(label, {}).setdefault(_learning_rate(results[place]), []).append(place)
-    sign = 1 if score in LOWER_IS_BETTER else -1
+    sign = 1 if is_lower_better(score) else -1
 
     def mean(places: Sequence[int]) -> float:
         found = sign * float(np.mean([results[place]["metrics"]["valid"][score] for place in places]))

@@ -118,7 +118,7 @@ def _array(arrays: Any, name: str) -> np.ndarray:
         if "allow_pickle" not in str(error):
             raise
         raise ValueError(
-            f"{name} is a list of Python objects, such as sequences of different lengths: pad them, and give lengths"
+            f"{name} is a list of Python objects: pad sequences of different lengths, and give lengths; store names as {name}.astype(str)"
         ) from None
 
 

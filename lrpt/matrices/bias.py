@@ -17,7 +17,7 @@ from lrpt.symbols import batch_shape, type_of_input
 @register_fields
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """The constant map v -> bias. Only the batch shape of its input is used."""
+    """The constant map v -> bias, a term of a sum: `matrix.apply(v) + bias.apply(v)`. Only the batch shape of its input is used."""
 
     bias: Float[Array, " o"]
 

@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import PurePath
+from types import ModuleType
 
 from lrpt.errors import UsageError
 
@@ -9,7 +10,7 @@ _imported: dict[str, None] = {}
 """Modules that the user has named in this process, in order, each once."""
 
 
-def import_module(name: str) -> None:
+def import_module(name: str) -> ModuleType:
     """Import a module that the user named, and remember its name.
 
     Raises:
@@ -18,12 +19,11 @@ def import_module(name: str) -> None:
     try:
         if not name or name.startswith("."):  # importlib has no ImportError for these
             raise ImportError("no name of a module")
-        importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError as error:
         is_path = name.endswith(".py") or "/" in name
-        module = PurePath(name).stem
         advice = (
-            f"give its name, {module}, in its folder or with the folder on PYTHONPATH"
+            f"give its name, {PurePath(name).stem}, in its folder or with the folder on PYTHONPATH"
             if is_path
             else f"name one that `python -c 'import {name}'` finds"
         )
@@ -32,6 +32,7 @@ def import_module(name: str) -> None:
         error.add_note(f"lrpt: module '{name}' failed while it was imported: correct it")  # the traceback says where
         raise
     _imported[name] = None
+    return module
 
 
 def imported() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int, PyTree
 
 from lrpt.devices import hardware, parallel
+from lrpt.errors import UsageError
 from lrpt.networks.counting import count
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
@@ -60,11 +61,16 @@ def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
     """Return how many updates, 1 to 50, fit into one compiled call of about a second.
 
     All calls between two evaluations have this length. An update is taken to cost six operations for each parameter, example and step.
+
+    Raises:
+      UsageError: sequences have no steps.
     """
     train = task.splits["train"]
     example = jax.eval_shape(train.batch, train.arrays, jax.ShapeDtypeStruct((config.train.batch_size,), jnp.int32))
     integer = jnp.issubdtype(example.inputs.dtype, jnp.integer)
     steps = math.prod(example.inputs.shape if integer else example.inputs.shape[:-1])
+    if not steps:
+        raise UsageError(f"a batch of training inputs has the shape {example.inputs.shape}: sequences need a step or more")
     operations = 6 * count(config.model, task.input_size, task.output_size).true * steps
     most = min(max(hardware.operations_per_second() // operations, 1), 50)
     calls = math.ceil(config.train.evaluate_every / most)

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
+from lrpt.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_lower_better
 from lrpt.training.config import RunConfig, TrainConfig
 
 DIVERGED = 1e15
@@ -81,15 +81,17 @@ class Selection:
         return reason_to_stop(self.train, update, best, annealed=annealed)
 
     def extremes(self, evaluations: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> dict[str, float]:
-        """Return the best value of each metric of quality in any evaluation that counts, by names such as 'highest_accuracy'.
+        """Return the best value of each metric in any evaluation that counts, by names such as 'highest_accuracy'.
+
+        The loss and metrics whose direction `lrpt.metrics` does not have are left out.
 
         Args:
           evaluations: 'update' and metrics of each evaluation.
           best: 'update' and metrics of the best one. It stands for all if none counts.
         """
         counted = [line for line in evaluations if self.counts(line["update"])] or [best]
-        names = [name for name in best if name not in ("update", "loss", *NEITHER_BETTER)]
-        found = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in names}
+        names = [name for name in best if name in LOWER_IS_BETTER | HIGHER_IS_BETTER and name != "loss"]
+        found = {name: ("lowest", min) if is_lower_better(name) else ("highest", max) for name in names}
         return {f"{word}_{name}": extreme(_known(counted, name)) for name, (word, extreme) in found.items()}
 
 

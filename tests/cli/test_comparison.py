@@ -154,6 +154,15 @@ def test_a_learning_rate_whose_score_is_not_finite_is_chosen_last():
         assert with_best_learning_rates(found, score) == [place]
 
 
+def test_a_score_of_unknown_direction_is_refused_before_training(tmp_path, monkeypatch, capsys):
+    """Otherwise the worst learning rate would be chosen if lower is better."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(replace(EXPERIMENT, score="pinball"), ["--devices", "1"])
+    assert "metric 'pinball' are better: add its name to lrpt.metrics.LOWER_IS_BETTER or HIGHER_IS_BETTER" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
 def test_a_learning_rate_is_chosen_for_each_setting_of_a_model():
     scores = [("A", 0.1, 0, 0.5, 20), ("A", 1.0, 0, 0.6, 20), ("A", 0.1, 0, 0.5, 40), ("A", 1.0, 0, 0.4, 40)]
     found = [result(*score) for score in scores]

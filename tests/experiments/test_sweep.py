@@ -50,6 +50,27 @@ def test_runs_of_a_sweep_are_those_of_single_commands(tmp_path, capsys):
     assert "quick-seed9 was not evaluated yet: left out" in "".join(capsys.readouterr().err.split("\n"))
 
 
+OWN = """
+from tiny import EVEN
+from lrpt.cli.experiment import Experiment, Preset
+
+EXPERIMENT = Experiment("own", "Repeat symbols.", "nothing", {"quick": Preset(EVEN, "tiny")})
+"""
+
+
+@pytest.mark.slow
+def test_an_experiment_of_the_user_is_swept_by_the_name_of_its_module(tmp_path, monkeypatch):
+    """Workers are other processes, which import the module, too."""
+    (tmp_path / "mine_own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    paths = [str(tmp_path), *(str(Path(__file__).parents[up]) for up in (1, 2))]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    assert swept("mine_own", "--seeds", 2, "--workdir", tmp_path / "runs") == 0
+    (first, second) = json.loads((tmp_path / "runs" / "summary.json").read_text())["results"]
+    assert (first["experiment"], first["seed"], second["seed"]) == ("own", 0, 1)
+    assert numbers(tmp_path / "runs" / "quick-seed0", EVEN)
+
+
 @pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
     """One learning rate leads to a loss that is not finite."""
@@ -109,6 +130,8 @@ def test_flags_of_the_experiment_need_no_separator():
         ([], "no experiment is named"),
         (["nothing"], "'nothing' is no experiment"),
         (["report"], "'report' is no experiment"),
+        (["numpy"], "'numpy' is no experiment: `python -m experiments` lists them; a module of yours needs an EXPERIMENT"),
+        (["no.such"], "'no.such' is no experiment"),
         (["adding", "adding"], "none twice"),
         (["copy_memory", "--presets", "nope"], "unknown preset 'nope'"),
         (["copy_memory", "--presets", "quick", "quick"], "presets is quick quick"),

@@ -214,7 +214,11 @@ def test_blanks_around_a_name_and_the_type_of_text_make_no_classes(tmp_path):
         ({"lengths": np.zeros(COUNT, int)}, "lengths are int64 of shape (40,) (0, 0, 0, ...): expected 40 integers from 1 to 5"),
         ({"lengths": LENGTHS.astype(float)}, "lengths are float64 of shape (40,)"),
         ({"length": LENGTHS}, "it has an array length: expected no others than inputs, targets, lengths, split"),
-        ({"inputs": np.array([[1.0], [2.0, 3.0]] * 20, object)}, "sequences of different lengths: pad them, and give lengths"),
+        (
+            {"inputs": np.array([[1.0], [2.0, 3.0]] * 20, object)},
+            "inputs is a list of Python objects: pad sequences of different lengths, and give lengths",
+        ),
+        ({"targets": np.array(["a", "b"] * 20, object)}, "and give lengths; store names as targets.astype(str)"),
         ({"split": np.array(["all"] * COUNT)}, "split has the name all: expected train, valid, test"),
         ({"split": np.array(["train"] * 3)}, "split is <U5 of shape (3,) (train, train, train): expected a name for each of 40 sequences"),
         ({"split": np.array(["train"] * COUNT)}, "no sequence is in its valid split"),

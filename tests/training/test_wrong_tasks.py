@@ -32,7 +32,7 @@ class Wrong:
 
     def build(self, seed):
         names = ("train", "valid") if self.kind == "no test" else ("train", "valid", "test")
-        splits = {name: Split(20, jnp.zeros((20, 4, 2)), self.example) for name in names}
+        splits = {name: Split(20, jnp.zeros((20, 0 if self.kind == "empty" else 4, 2)), self.example) for name in names}
         return Task(splits, 2, 2, "last", METRICS.get(self.kind, right_metrics))
 
     def example(self, arrays, index):
@@ -45,6 +45,7 @@ class Wrong:
         ("no test", "the task has the splits train, valid: add test"),
         ("no loss", "the task has the metrics accuracy: add 'loss', which training minimizes"),
         ("means", r"the metric 'loss' has shape \(\) for \d+ examples: return one value for each"),
+        ("empty", r"a batch of training inputs has the shape \(4, 0, 2\): sequences need a step or more"),
         ("pairs", "an example of the task is a tuple: return an lrpt.tasks.Example"),
     ],
 )

@@ -12,7 +12,7 @@ from experiments.report.claims.rows import Evidence
 from experiments.report.figures.shared import axes_of, draw_levels, falls, label_levels, legend_below, panels, shown, styles
 from experiments.report.kept.records import Record
 from lrpt.analysis.plots import LineStyle, plain_log_scale, saved_figure
-from lrpt.metrics import LOWER_IS_BETTER
+from lrpt.metrics import is_lower_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def _scale(axes: "Axes", study: Study, curves: Curves) -> None:
     """Scale the vertical axis, and label the updates."""
     if study.score == "loss":
         plain_log_scale(axes)
-    elif study.score in LOWER_IS_BETTER:
+    elif is_lower_better(study.score):
         _zoom(axes, curves, list(study.levels.values()))
     else:
         _zoom_on_errors(axes, curves, list(study.levels.values()))

@@ -16,7 +16,7 @@ from experiments.report.wording.markdown import RESULTS, figure_path, table
 from lrpt.analysis.significance import holm
 from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
-from lrpt.metrics import LOWER_IS_BETTER
+from lrpt.metrics import is_lower_better
 from lrpt.runs.console import in_series
 
 TERMS = {
@@ -130,7 +130,7 @@ def _share(runs: Sequence[Mapping[str, Any]]) -> float:
 
 def _error(task: str) -> str:
     score = words(SCORES[task])
-    return score if SCORES[task] in LOWER_IS_BETTER else f"error (1 - {score})"
+    return score if is_lower_better(SCORES[task]) else f"error (1 - {score})"
 
 
 def _ratios(scores: Scores, score: str) -> str:
