@@ -32,6 +32,7 @@ from table import (
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, Sum, field_of, low_rank_plus_diagonal
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import (
     ADAPTERS,
     FORMS,
@@ -40,6 +41,7 @@ from lrpt.parametrizations import (
     Parameters,
     Parametrization,
     Stored,
+    Structured,
     WeightNorm,
     init_parameters,
     label_of,
@@ -608,6 +610,20 @@ def test_names_of_networks_say_what_their_matrices_are(tables):
     assert len({label_of(MatrixConfig(kind)) for kind in (*FORMS, *ADAPTERS)}) == len(FORMS) + len(ADAPTERS)
     assert label_of(MatrixConfig("dense")) == ("", "")
     assert label_of(MatrixConfig("mine")) == ("mine-", "")
+
+
+def test_a_parametrization_of_a_user_may_say_which_sizes_it_reads(tables):
+    class Ranked(Parametrization):
+        settings = ("rank",)
+
+    class Silent(Parametrization):
+        pass
+
+    PARAMETRIZATIONS.update(ranked=Ranked, silent=Silent, formed=partial(Structured, form=FORMS["monarch"]))
+    ranked, silent, formed = (ModelConfig("gru", 32, parametrization=kind, rank=2) for kind in ("ranked", "silent", "formed"))
+    assert (ranked.label, silent.label, formed.label) == ("ranked-GRU 32/2", "silent-GRU 32", "formed-GRU 32/4")
+    assert (set(ranked.matrices.unused), set(formed.matrices.unused)) == ({"blocks", "density"}, {"rank", "density", "tied"})
+    assert silent.matrices.unused == {}
 
 
 @pytest.mark.parametrize("initialization", INITIALIZATIONS)

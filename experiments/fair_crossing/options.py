@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.fair_crossing.problems import SCORES
+from lrpt.analysis.budgets import known_form
 from lrpt.cells import CELLS
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
-from lrpt.parametrizations import FORMS
+from lrpt.parametrizations import ADAPTERS, PARAMETRIZATIONS
 from lrpt.tasks import NextSymbol
 
 
@@ -49,10 +50,13 @@ class Options:
     """directory of the runs, the summary and the plots"""
 
     def __post_init__(self) -> None:
-        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", FORMS)):
+        kinds = {name: entry for name, entry in PARAMETRIZATIONS.items() if name not in ADAPTERS}  # these need trained networks
+        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", kinds)):
             check_distinct(name, getattr(self, name))
             for one in getattr(self, name):
                 check_choice(name, one, known)
+        for kind in self.matrices:
+            known_form(kind, "matrices")
         for cell in self.cells:
             if not CELLS[cell].has_recurrent_matrices:
                 raise UsageError(f"cells is '{cell}': it has no recurrent matrices, whose parametrizations are compared")

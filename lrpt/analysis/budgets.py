@@ -11,7 +11,7 @@ import jax
 from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import num_params
-from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
+from lrpt.parametrizations import ADAPTERS, PARAMETRIZATIONS, Form, MatrixConfig, Parameters, form_of
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec
 
 DENSE = MatrixConfig()
@@ -57,22 +57,33 @@ def parameters_of(spec: MatrixSpec, config: MatrixConfig) -> int:
     """Count the parameters of one matrix that is not tied.
 
     Raises:
-      UsageError: the sizes do not fit the matrix, or the configuration names no form in `FORMS`.
+      UsageError: the sizes do not fit the matrix, or the parametrization has no form.
     """
-    check_choice("parametrization", config.kind, FORMS)
-    return sum(math.prod(stored.shape) for stored in FORMS[config.kind].arrays("", spec, config).values())
+    return sum(math.prod(stored.shape) for stored in known_form(config.kind).arrays("", spec, config).values())
+
+
+def known_form(kind: str, flag: str = "parametrization") -> Form:
+    """Return the form of a parametrization, which says what its matrices store at any size.
+
+    Raises:
+      UsageError: there is no such parametrization, or it has no form.
+    """
+    check_choice(flag, kind, PARAMETRIZATIONS)
+    form = form_of(kind)
+    if form is None:
+        raise UsageError(f"{flag} is '{kind}', whose sizes cannot be searched: write it as a form (docs/extending.md)")
+    return form
 
 
 def storages(kind: str, spec: MatrixSpec) -> Iterator[MatrixConfig]:
     """Yield the configurations of a form with every size that fits a matrix."""
-    check_choice("parametrization", kind, FORMS)
+    settings = known_form(kind).settings
     least = min(spec.n_in, spec.n_out)
     values = {
         "rank": range(1, least + 1),
         "blocks": [k for k in range(1, least + 1) if spec.n_in % k == spec.n_out % k == 0],
         "density": [count / spec.n_in for count in range(1, spec.n_in + 1)],
     }
-    settings = FORMS[kind].settings
     for sizes in product(*(values[setting] for setting in settings)):
         config = replace(MatrixConfig(kind), **dict(zip(settings, sizes, strict=True)))
         try:
@@ -164,4 +175,4 @@ class LanguageModelSize:
 
 def _shares(config: MatrixConfig) -> bool:
     """Return whether the matrices cannot be counted one by one: they are tied or weight-normalized, or their kind has no form."""
-    return config.tied or config.weight_norm or config.kind not in FORMS
+    return config.tied or config.weight_norm or config.kind in ADAPTERS or form_of(config.kind) is None

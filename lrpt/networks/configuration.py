@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, TypedDict, get_args
 
 from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
-from lrpt.parametrizations import ALL_FORMS, PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, form_of, settings_of
 from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
@@ -34,11 +34,11 @@ class _Storage:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Return the settings that have no effect, and why. Nothing is known of parametrizations outside this library."""
-        form = ALL_FORMS.get(self.kind)
-        if form is None:
+        """Return the settings that have no effect, and why. Nothing is known of parametrizations that do not name their settings."""
+        form, settings = form_of(self.kind), settings_of(self.kind)
+        if settings is None:
             return {}
-        used = {"kind", "weight_norm", *form.settings, *(["tied"] if form.shared else [])}
+        used = {"kind", "weight_norm", *settings, *(["tied"] if form is None or form.shared else [])}
         return {setting.name: f"{self.FLAG}.kind is {self.kind}" for setting in fields(self) if setting.name not in used}
 
 
@@ -58,7 +58,7 @@ class StorageConfig(_Storage):
           tied: whether matrices share a factor. Ignored for kinds without a factor to share, such as dense matrices: a comparison may
             change the kind alone, and labels must not call dense matrices tied.
         """
-        form = ALL_FORMS.get(self.kind)
+        form = form_of(self.kind)
         tied = tied and (form is None or bool(form.shared))
         return MatrixConfig(
             self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale, blocks=self.blocks, density=self.density

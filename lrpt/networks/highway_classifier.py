@@ -36,7 +36,7 @@ from lrpt.errors import check_at_least, check_choice, check_finite, check_not_ne
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
-from lrpt.parametrizations import ALL_FORMS, MatrixConfig, Parameters, has_projection, label_of
+from lrpt.parametrizations import MatrixConfig, Parameters, form_of, has_projection, label_of
 from lrpt.parametrizations.initialization import glorot_uniform
 from lrpt.precision import promoted
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
@@ -129,7 +129,7 @@ class HighwayConfig(NetworkDefaults):
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why. Groups know their own (`lrpt.settings.unused_settings`)."""
-        form, drop = ALL_FORMS.get(self.matrices.kind), self.dropout
+        form, drop = form_of(self.matrices.kind), self.dropout
         masks = drop.states or drop.projections
         has_projections = form is None or has_projection(form)
         return {

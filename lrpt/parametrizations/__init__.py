@@ -18,11 +18,10 @@ from lrpt.parametrizations.forms import (
     Stored,
     SumForm,
     has_projection,
-    label_of,
     nearest_divisors,
     plus_diagonal,
 )
-from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
+from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured, form_of, label_of, settings_of
 from lrpt.parametrizations.parameters import Parameters, create_matrices, init_parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
 
@@ -41,10 +40,12 @@ __all__ = [
     "SumForm",
     "WeightNorm",
     "create_matrices",
+    "form_of",
     "has_projection",
     "init_parameters",
     "label_of",
     "nearest_divisors",
     "plus_diagonal",
     "row_norms",
+    "settings_of",
 ]

@@ -387,18 +387,3 @@ ADAPTERS: dict[str, Form] = {
 """Forms for networks that were trained before: see `lrpt.compression.adapters`."""
 
 ALL_FORMS = {**FORMS, **ADAPTERS}
-
-
-class Label(NamedTuple):
-    """The part of a network's name that says how its matrices are stored: 'LRD-' before its cell, '/24' after its width."""
-
-    prefix: str
-    suffix: str
-
-
-def label_of(config: MatrixConfig) -> Label:
-    """Return the label of a configuration. A form that is not in `ALL_FORMS` has its name for a prefix."""
-    form = ALL_FORMS.get(config.kind)
-    if form is None:
-        return Label(f"{config.kind}-", "")
-    return Label(f"{form.short}-" if form.short else "", "".join(f"/{getattr(config, setting)}" for setting in form.settings))

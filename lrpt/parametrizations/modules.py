@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -24,7 +25,11 @@ class Parametrization(nn.Module):
     Attributes:
       specs: the matrices to be stored, by name.
       config: how they are stored.
+      settings: names of the sizes of `config` that its matrices have, such as ('rank',); None if it does not say. Labels show these sizes,
+        and commands warn of others.
     """
+
+    settings: ClassVar[tuple[str, ...] | None] = None
 
     specs: Mapping[str, MatrixSpec]
     config: MatrixConfig
@@ -90,3 +95,29 @@ class Structured(Parametrization):
 
 
 PARAMETRIZATIONS |= {name: partial(Structured, form=form) for name, form in ALL_FORMS.items()}
+
+
+def form_of(kind: str) -> Form | None:
+    """Return the form of a parametrization. Return None if it is a module without one, or unknown."""
+    entry = PARAMETRIZATIONS.get(kind)
+    return entry.keywords.get("form") if isinstance(entry, partial) else None
+
+
+def settings_of(kind: str) -> tuple[str, ...] | None:
+    """Return the names of the sizes that the matrices of a parametrization have, such as ('rank',). Return None if it does not say."""
+    form = form_of(kind)
+    return getattr(PARAMETRIZATIONS.get(kind), "settings", None) if form is None else form.settings
+
+
+class Label(NamedTuple):
+    """The part of a network's name that says how its matrices are stored: 'LRD-' before its cell, '/24' after its width."""
+
+    prefix: str
+    suffix: str
+
+
+def label_of(config: MatrixConfig) -> Label:
+    """Return the label of a configuration. A parametrization that is not of this library has its name for a prefix."""
+    ours = ALL_FORMS.get(config.kind)
+    short = config.kind if ours is None else ours.short
+    return Label(f"{short}-" if short else "", "".join(f"/{getattr(config, setting)}" for setting in settings_of(config.kind) or ()))

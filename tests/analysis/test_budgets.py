@@ -1,6 +1,7 @@
 """Tests of equal numbers of parameters: the search is exact, and widths agree with the lattice paper's budgets."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from lrpt.analysis.budgets import LanguageModelSize, Width, closest_storage, closest_width, quadratic
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
-from lrpt.parametrizations import MatrixConfig
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parametrization, Structured
 from lrpt.specs import MatrixSpec
 
 MODELS = ["lru", "lru_rg", "lru_ps", "gru", "lstm", "grid_lstm"]
@@ -104,6 +105,13 @@ def test_bad_budgets_are_refused():
         closest_width(LanguageModelSize(7, "elman").parameters, 10)
     with pytest.raises(UsageError, match="the cell of a budget is 'gruu'"):
         LanguageModelSize(7, "gruu")
+
+
+def test_sizes_of_a_form_of_the_user_are_searched_and_those_of_a_module_without_one_are_not(tables):
+    PARAMETRIZATIONS.update(formed=partial(Structured, form=FORMS["low_rank"]), silent=Parametrization)
+    assert closest_storage("formed", MatrixSpec(8, 8, "recurrent"), 64).rank == 3
+    with pytest.raises(UsageError, match="parametrization is 'silent', whose sizes cannot be searched: write it as a form"):
+        closest_storage("silent", MatrixSpec(8, 8, "recurrent"), 64)
 
 
 def test_storage_has_fewer_numbers_than_the_full_matrix_where_any_has():

@@ -345,6 +345,7 @@ def test_trains_everything_once_and_at_the_rate_with_the_lowest_validation_loss(
     [
         ("--tasks copy sort", "tasks is 'sort': choose from copy, digits, characters"),
         ("--matrices hankel", "matrices is 'hankel': choose from "),
+        ("--matrices adapter", "matrices is 'adapter': choose from "),
         ("--cells unitary", "cells is 'unitary': it has no recurrent matrices"),
         ("--equal speed", "equal is 'speed': choose from parameters, time"),
         ("--share 0", "share is 0.0: expected a number above 0, at most 1"),
