@@ -273,7 +273,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 def _on_units(found: Mapping[str, Any]) -> str:
     """Return a line on the units of the written files, for a task with a scaling."""
-    line = f"units: programs and network.npz scale {' and '.join(found['scaling'])} themselves, so give them data without standardization"
+    line = f"units: exported programs scale {' and '.join(found['scaling'])} themselves, so give them data without standardization"
     if "inputs" not in found["scaling"] or not any(Path(path).name == STATE_DICT for path in found["written"]):
         return line
     return f"{line}; {STATE_DICT} cannot: give it (x - mean) / standard_deviation, with the constants of the inputs in {SCALING}"
