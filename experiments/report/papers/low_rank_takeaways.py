@@ -164,9 +164,9 @@ def _on_tables(judged: Judged) -> Takeaway:
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return Takeaway(
         f"**Images and characters.** Permuted MNIST, LRD-GRU 128/24: test accuracy {digits.ours}, published "
-        f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}.{_repeated(judged)} The full GRU has {gru.ours}, "
-        f"published {gru.quantity.published}; {gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity "
-        f"{tied.ours}, published {tied.quantity.published}; {tied.verdict}.",
+        f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}.{_repeated(judged)} The full GRU "
+        f"has {gru.ours}, published {gru.quantity.published}; {gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test "
+        f"perplexity {tied.ours}, published {tied.quantity.published}; {tied.verdict}.",
         (
             _tested_states((gru, low_rank, digits), judged),
             _on_clipping(judged),
