@@ -52,7 +52,7 @@ def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStrea
         (h_1', m_1') = LSTM(h_1, h_2, m_1, W_1), \quad (h_2', m_2') = LSTM(h_1, h_2, m_2, W_2)
 
     where LSTM(h1, h2, m, W) has the gates and the memory of `lrpt.cells.lstm` with x = h1, h = h2 and c = m. Its output is that of the
-    usual LSTM, o ⊙ tanh(m'), as in Ahuja and Morency. Kalchbrenner et al. have tanh(o ⊙ m').
+    usual LSTM, o ⊙ tanh(m'), as in Ahuja and Morency.
 
     Args:
       params: both LSTMs; every matrix is square and maps row vectors.

@@ -21,6 +21,7 @@ from experiments.report.claims.relations import Relation, Versus
 from experiments.report.claims.rows import Network, Planned, Quantity, Row
 from experiments.report.kept.collecting import collect
 from experiments.report.wording.markdown import RESULTS
+from experiments.report.writing import PAPERS
 from experiments.reproduce import archives, runner
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
@@ -252,6 +253,19 @@ def test_a_missing_start_file_is_written_before_the_run_that_needs_it(run, statu
         (path,) = Path("runs").rglob("*start.npz-seed0/config.json")
         drawn = original_start(LOGS[run].config, *LOGS[run].widths)
         assert json.loads(path.read_text())["start_sha256"] == digest({name: array.astype("float32") for name, array in drawn.items()})
+
+
+def test_kept_runs_of_start_files_began_from_what_the_commands_of_their_claims_write():
+    """These are the parameters of 2016."""
+    configs = [json.loads(path.read_text()) for path in (Path(__file__).parents[2] / RESULTS).rglob("config.json")]
+    started = [config for config in configs if "start_sha256" in config]
+    assert started
+    for config in started:
+        networks = {row.network for paper in PAPERS for row in paper.rows if row.network and row.network.before}
+        (network,) = (one for one in networks if one.before[-1] == config["train"]["start"])
+        log = LOGS[network.before[1]]
+        drawn = original_start(log.config, *log.widths)
+        assert config["start_sha256"] == digest({name: array.astype("float32") for name, array in drawn.items()})
 
 
 def test_a_run_from_a_start_file_has_one_seed_and_its_command_below_that_of_the_file():
