@@ -123,7 +123,7 @@ class Experiment(Generic[D]):
       about: the task in one line.
       reproduces: the paper's table, figure or section.
       presets: presets by name; 'quick' is the default.
-      variants: models of a comparison: name -> the fields of the model's configuration that it changes.
+      variants: models of a comparison, if there is one: name -> the fields of the model's configuration that it changes.
       score: the metric that tables and curves show.
       closing: last lines after a comparison, for first-time users.
       subcommands: subcommands by the first word of a command line; each has its own --help.
@@ -136,7 +136,7 @@ class Experiment(Generic[D]):
     about: str
     reproduces: str
     presets: Mapping[str, Preset[D]]
-    variants: Mapping[str, Mapping[str, Any]]
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     score: str = "loss"
     closing: str = ""
     subcommands: Mapping[str, Subcommand] = field(default_factory=dict)
