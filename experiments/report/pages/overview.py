@@ -100,7 +100,8 @@ def _reproduced(judged: Judged) -> list[str]:
     values: dict[str, list[JudgedQuantity]] = {}
     for q in judged.quantities:
         if q.verdict is not None and q.verdict.status is Status.REPRODUCED:
-            values.setdefault(q.row.title if q.row.setting else f"{q.row.title}, {q.row.where.partition(', ')[2]}", []).append(q)
+            place = "" if q.row.setting else q.row.where.partition(", ")[2]
+            values.setdefault(f"{q.row.title}, {place}" if place else q.row.title, []).append(q)
     said = [f"{title}{_in_short(own, judged)}" for title, own in values.items()]
     said += _joined(r.relation.sentence.partition(" (")[0] for r in judged.relations if r.verdict.status is Status.REPRODUCED)
     return [f"Reproduced: {'; '.join(said)}."] if said else []
