@@ -12,6 +12,7 @@ from experiments.report.command import ROOT, main
 from experiments.report.kept.records import anonymous, damaged, load, read
 from experiments.report.pages import overview
 from experiments.report.pages.paper_page import UP, Notes
+from experiments.report.papers import low_rank
 from experiments.report.wording.markdown import runs_page
 
 
@@ -50,6 +51,12 @@ def test_a_row_is_listed_with_its_reproduced_values_if_others_are_not(tmp_path):
     kept_run(tmp_path, permuted_mnist.EXPERIMENT, flags, 0, {325_000: 0.93}, "accuracy", {"accuracy": 0.92})
     (said,) = overview._reproduced(judged(tmp_path))
     assert "LR-GRU 128/24, permuted sequential MNIST: test accuracy (one seed)" in said
+
+
+def test_a_row_whose_place_has_no_second_part_is_listed_without_it(tmp_path):
+    flags = f"--preset original --train.start {low_rank.START}"
+    kept_run(tmp_path, permuted_mnist.EXPERIMENT, flags, 0, {325_000: 0.94}, "accuracy", {"accuracy": 0.92})
+    assert overview._reproduced(judged(tmp_path)) == ["Reproduced: LR-GRU 128/24, the published run repeated (2 values) (one seed)."]
 
 
 def test_the_overview_is_short_and_leaves_details_to_the_pages():
