@@ -9,7 +9,6 @@ from lrpt.cells import CELLS
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
-from lrpt.parametrizations import ADAPTERS, PARAMETRIZATIONS
 from lrpt.tasks import NextSymbol
 
 
@@ -50,11 +49,11 @@ class Options:
     """directory of the runs, the summary and the plots"""
 
     def __post_init__(self) -> None:
-        kinds = {name: entry for name, entry in PARAMETRIZATIONS.items() if name not in ADAPTERS}  # these need trained networks
-        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", kinds)):
+        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS)):
             check_distinct(name, getattr(self, name))
             for one in getattr(self, name):
                 check_choice(name, one, known)
+        check_distinct("matrices", self.matrices)
         for kind in self.matrices:
             known_form(kind, "matrices")
         for cell in self.cells:

@@ -66,9 +66,9 @@ def known_form(kind: str, flag: str = "parametrization") -> Form:
     """Return the form of a parametrization, which says what its matrices store at any size.
 
     Raises:
-      UsageError: there is no such parametrization, or it has no form.
+      UsageError: there is no such parametrization, it has no form, or it is an adapter, whose size is that of a trained network.
     """
-    check_choice(flag, kind, PARAMETRIZATIONS)
+    check_choice(flag, kind, {name: entry for name, entry in PARAMETRIZATIONS.items() if name not in ADAPTERS})
     form = form_of(kind)
     if form is None:
         raise UsageError(f"{flag} is '{kind}', whose sizes cannot be searched: write it as a form (docs/extending.md)")
@@ -174,5 +174,5 @@ class LanguageModelSize:
 
 
 def _shares(config: MatrixConfig) -> bool:
-    """Return whether the matrices cannot be counted one by one: they are tied or weight-normalized, or their kind has no form."""
+    """Return whether the matrices cannot be counted one by one: they are tied, weight-normalized or adapters, or have no form."""
     return config.tied or config.weight_norm or config.kind in ADAPTERS or form_of(config.kind) is None

@@ -190,17 +190,14 @@ def _better(evidence: Evidence) -> str:
 
 def _unbiased(evidence: Evidence) -> str:
     """Return how many RHNs start without the bias that the paper's text names; nothing if all have it."""
-    biases: dict[int, dict[float, float]] = {}  # depth -> loss -> bias
-    for dot in evidence.studies[SWARM]["dots"]:
-        if dot["cell"] == "rhn":
-            biases.setdefault(dot["depth"], {})[dot[NATS.field]] = dot["carry_bias"]
-    of_all = [bias for own in biases.values() for bias in own.values()]
-    of_best = [own[min(own)] for own in biases.values()]
-    if not of_all.count(0.0):
+    rhns = [dot for dot in evidence.studies[SWARM]["dots"] if dot["cell"] == "rhn"]
+    best = [best_dot(evidence, ("rhn", depth)) for depth in {dot["depth"] for dot in rhns}]
+    unbiased = [dot for dot in rhns if dot["carry_bias"] == 0]
+    if not unbiased:
         return ""
     return (
-        f"The paper's text biases transform gates towards being closed. {of_all.count(0.0)} of {len(of_all)} RHNs here start without such "
-        f"a bias, and {of_best.count(0.0)} of the {len(of_best)} best ones of a depth."
+        f"The paper's text biases transform gates towards being closed. {len(unbiased)} of {len(rhns)} RHNs here start without such a "
+        f"bias, and {sum(dot[NATS.field] in best for dot in unbiased)} of the {len(best)} best ones of a depth."
     )
 
 

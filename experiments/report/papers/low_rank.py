@@ -15,7 +15,7 @@ from experiments.report.claims.relations import Relation, Versus
 from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.low_rank_copying import COPYING, FIXED, LAG, LENGTH
-from experiments.report.papers.low_rank_takeaways import remarks, takeaways
+from experiments.report.papers.low_rank_takeaways import REPEATED, remarks, takeaways
 
 ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (adding, permuted_mnist, char_lm, highway_mnist))
 
@@ -76,7 +76,7 @@ AS_IN_CODE = (
     (
         "LR-GRU 128/24",
         Network(
-            "LR-GRU 128/24, the published run repeated",
+            REPEATED,
             IMAGES,
             f"{ORIGINAL} --train.start {START}",
             ("experiments.replay", "permuted_mnist", "--start", START),
