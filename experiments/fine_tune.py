@@ -11,7 +11,7 @@ frozen matrices, which changes predictions by rounding only, and `merged.npz` ho
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,19 +25,22 @@ from lrpt.cli.data_options import TextOptions
 from lrpt.cli.finished.trained import not_one_source, read_run
 from lrpt.cli.flags import check_seeds, parse_dataclass
 from lrpt.compression.adapters import adapted, adapter_config, full_config, in_full, merged, with_symbols
+from lrpt.datasets.vocabulary import ByteCharacters, ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.files import load_weights
 from lrpt.interop.pytorch import read
 from lrpt.matrices import num_params
 from lrpt.networks.recurrent import RecurrentConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import digest, load_arrays, save, save_arrays, to_named
 from lrpt.settings import changed_settings
 from lrpt.tasks import NextSymbol
-from lrpt.tasks.task import Task
+from lrpt.tasks.bits import BITS
+from lrpt.tasks.task import AnyVocabulary, Task
 from lrpt.trained.loading import load
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import Job, fit
@@ -111,10 +114,36 @@ def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple
     network, old, new = loaded.recurrent, loaded.vocabulary, task.vocabulary
     if old is None or new is None or loaded.interface.reads != "all":
         raise UsageError(f"{path} holds a network that predicts no symbols of a text: name a run of a language model of characters")
+    if _unit(old) != _unit(new):
+        raise UsageError(f"{path} holds a network that reads {_unit(old)}, and the text is read by {_unit(new)}: {_advice(old)}")
     trained = in_full(loaded.variables["params"], network, loaded.variables.get(FROZEN))
-    config = adapter_config(loaded.recurrent_config, options.rank, options.diagonal)
+    config = _at_sharpness(adapter_config(loaded.recurrent_config, options.rank, options.diagonal), loaded.variables)
     initial = _initial(config, task, options.seed)
-    return config, adapted(with_symbols(trained, initial["params"], network, old.symbols, new.symbols), initial)
+    start = adapted(with_symbols(trained, initial["params"], network, old.symbols, new.symbols), initial)
+    return config, {**loaded.variables, **start}
+
+
+def _unit(vocabulary: AnyVocabulary) -> str:
+    """Return what the symbols of a vocabulary are."""
+    if isinstance(vocabulary, WordVocabulary):
+        return "words"
+    if vocabulary.symbols == BITS:
+        return "bits"
+    return "bytes" if isinstance(vocabulary, ByteCharacters | ByteVocabulary) else "characters"
+
+
+def _advice(old: AnyVocabulary) -> str:
+    """Return what to do if a network reads other symbols than the new text has."""
+    of_text = {"bytes": "bytes", "characters": "utf-8"}
+    return f"give --data.encoding {of_text[_unit(old)]}" if _unit(old) in of_text else "name a run of a language model of characters"
+
+
+def _at_sharpness(config: ModelConfig, variables: Mapping[str, Any]) -> ModelConfig:
+    """Return a configuration in which the mask of variable computation keeps the sharpness that it was trained to."""
+    if not isinstance(config, VariableConfig) or not config.has_scheduler:
+        return config
+    sharpness = float(jax.tree.leaves(variables["settings"])[0])
+    return replace(config, mask=replace(config.mask, sharpness=sharpness, growth=0.0, end=max(sharpness, config.mask.end)))
 
 
 def _initial(config: ModelConfig, task: Task, seed: int) -> dict[str, Any]:

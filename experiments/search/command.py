@@ -25,7 +25,7 @@ from experiments.sweep import experiment_named, refuse_distributed, split
 from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, check_seeds, command_line, parse, parse_dataclass
+from lrpt.cli.flags import Command, check_seeds, command_line, given, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.unused import group_by_numbers
 from lrpt.engines.engine import EngineOptions
@@ -115,7 +115,7 @@ class Search:
         Raises:
           UsageError: they are wrong, alone or together.
         """
-        own = [f"--{flag}={value}" for flag, value in trial.items()]
+        own = [word for flag, value in trial.items() for word in given(flag, value)]
         try:
             command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
             refuse_distributed(command)

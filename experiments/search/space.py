@@ -82,7 +82,7 @@ def read(word: str) -> Range | Choice:
     flag = flag.replace("_", "-")
     if not re.fullmatch(r"(model|optim|train|data)\.[\w.-]+", flag) or flag in ("train.updates", "train.evaluate-every") or not text:
         raise UsageError(f"over is '{word}': {FORM}; train.updates and train.evaluate-every are those of the halving")
-    if ".." not in text:
+    if "," in text or ".." not in text:
         values = tuple(text.split(","))
         if not all(values) or len(set(values)) < len(values):
             raise UsageError(f"over is '{word}': give each value once")

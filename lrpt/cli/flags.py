@@ -204,11 +204,11 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
         varied = {_with_full_name(f"--{flag}", short_names) for flag, _ in values}
         if name in commands or len(varied) < len(values):
             raise UsageError(f"vary is '{' '.join(command.vary)}', and two of these runs would be one: give each flag and each value once")
-        commands[name] = parse(experiment, [*arguments, *(word for flag, value in values for word in _given(flag, value))])
+        commands[name] = parse(experiment, [*arguments, *(word for flag, value in values for word in given(flag, value))])
     return commands
 
 
-def _given(flag: str, value: str) -> list[str]:
+def given(flag: str, value: str) -> list[str]:
     """Return the words that give a flag a value; True and False set a switch."""
     return words(flag, value == "True") if value in ("True", "False") else [f"--{flag}={value}"]
 

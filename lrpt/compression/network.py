@@ -171,7 +171,8 @@ def _inputs(params: PyTree, network: Recurrent, rank: int | None) -> tuple[dict[
     if stored and network.config.matrices.weight_norm:
         specs = {name: spec for name, (spec, _) in stored.items()}
         arrays = {name: _arrays(matrix) for name, (_, matrix) in stored.items()}
-        return {"input": tree_of(arrays, specs, network.config.inputs.tied)}, {}, []
+        shares = bool(FORMS[network.config.inputs.kind].shared)
+        return {"input": tree_of(arrays, specs, tied=shares and network.config.inputs.tied)}, {}, []
     return {}, {}, []
 
 

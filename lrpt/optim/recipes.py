@@ -215,8 +215,7 @@ class OptimConfig:
             raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
         check_at_least(1, self, "optim.summed_steps", "optim.halve_after")
         check_at_least(0, self, "optim.decay_after", "optim.halvings")
-        in_programs = "optim.summed_steps", "optim.halve_after", "optim.decay_after"
-        check_at_most(LARGEST_COUNT, self, *in_programs)
+        check_at_most(LARGEST_COUNT, self, "optim.summed_steps", "optim.halve_after", "optim.decay_after", "optim.halvings")
         if self.learning_rate is not None and not _is_positive(self.learning_rate):
             own = f"; give a schedule to RECIPES['{self.recipe}'].build in your own loop" if callable(self.learning_rate) else ""
             raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")

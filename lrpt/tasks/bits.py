@@ -19,6 +19,8 @@ from lrpt.tasks.text import SOURCES, identity, load_texts, text_metrics, windows
 
 WIDTH = 8
 """Bits of a character."""
+BITS = ("0", "1")
+"""Symbols of a text of bits."""
 LIMIT = np.iinfo(np.int32).max
 
 
@@ -82,7 +84,7 @@ class NextBit:
         input_size = codes_of(2, 256 if self.characters else 0)
         metadata = self._metadata(texts)
         summarize = partial(bit_metrics, period=self.period)
-        return Task(splits, input_size, 2, "all", text_metrics, summarize, True, ByteVocabulary(("0", "1")), metadata)
+        return Task(splits, input_size, 2, "all", text_metrics, summarize, True, ByteVocabulary(BITS), metadata)
 
     def _texts(self) -> dict[str, bytes]:
         if self.file is None and self.source in ("enwik8", "text8"):

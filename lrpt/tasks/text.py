@@ -136,12 +136,11 @@ class NextSymbol:
             "max_length": self.reading == "sentences",
             "steps": self.reading == "stream",
             "blanks": not of_file and self.source in ("ptb", "ptb_joined"),
-            "line_ends": of_file and self.form.encoding != "bytes",
+            "line_ends": of_file and not of_bytes,
             "cuts": not of_bytes and (of_file or self.source in ("python", "ptb_joined") or self.text_share is not None),
             "encoding": of_file and not of_bytes,
         }
-        by_encoding = {"line_ends": f"data.encoding is {self.encoding}"} if of_file and not of_bytes else {}
-        reasons = dict.fromkeys(("max_length", "steps"), f"data.reading is {self.reading}") | by_encoding
+        reasons: dict[str, str] = dict.fromkeys(("max_length", "steps"), f"data.reading is {self.reading}")
         otherwise = "data.file is given" if of_file and not of_bytes else by_source(self.source)
         found = {name: reasons.get(name, otherwise) for name, is_used in used.items() if not is_used}
         return unused_places(self.source, self.file, OF_BYTES) | found

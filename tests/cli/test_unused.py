@@ -157,7 +157,10 @@ def test_a_file_replaces_a_source(tmp_path):
     }
     assert "source" not in unused_settings(NextSymbol("enwik8", file=file))
     assert unused_settings(NextBit("enwik8", file=file)).keys() >= {"source", "dir"}
-    assert unused_settings(NextSymbol(file=file, encoding="bytes"))["line_ends"] == "data.encoding is bytes"
+    file.write_bytes(b"the cat sat\r\non the mat\r\n" * 99)
+    as_bytes = NextSymbol(file=file, encoding="bytes", reading="stream")
+    assert "line_ends" not in unused_settings(as_bytes)
+    assert _examples(as_bytes) != _examples(replace(as_bytes, line_ends="kept"))
     assert unused_settings(NextNote(file=file)).keys() == {"source", "dir", "tunes"}
     assert unused_settings(Chorales(file=file)).keys() == {"source", "dir", "format", "length"}
     assert not unused_settings(NextWord("python", file=file)).keys() & {"min_count"}

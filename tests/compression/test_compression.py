@@ -334,6 +334,15 @@ def test_networks_that_are_not_dense_are_the_same_too(row):
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_tied_inputs_without_a_factor_to_share_are_those_of_training(kind):
+    config = replace(Row("gru", "dense", weight_norm=True).config(), input_parametrization=kind, input_tied=True)
+    network = Recurrent(config, width_of_input("gru"))
+    params = network.init(jax.random.key(0), jnp.zeros((3, 2, network.input_size)))["params"]
+    found = compress(params, network, rank=SIZE)
+    assert found.params["cell"]["input"].keys() == params["cell"]["input"].keys()
+
+
 def test_tied_input_matrices_with_weight_norm_stay_tied_unless_they_are_compressed():
     config = replace(Row("gru", "dense", weight_norm=True).config(), input_parametrization="low_rank", input_rank=2, input_tied=True)
     recurrent = Recurrent(config, INPUT_SIZE)

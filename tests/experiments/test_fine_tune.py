@@ -1,15 +1,18 @@
 """The command that fine-tunes a network with adapters: what it trains, writes and refuses."""
 
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from tiny import tree
 
+import experiments
 from experiments import fine_tune as command
-from experiments.fine_tune import Options, main, show, write_start
+from experiments.fine_tune import Options, main, prepare, show, write_start
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.networks.variable_computation import MaskConfig, VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import load_arrays
@@ -113,6 +116,53 @@ def test_what_does_not_fit_is_one_line(flags, says, run, tmp_path, assert_refuse
     (tmp_path / "text").write_text(NEW * 40)
     where = ["--data.file", tmp_path / "text", "--data.steps", "4", "--workdir", tmp_path / "tuned"]
     assert_refused(main, [*flags.replace("RUN", str(run)).split(), *where], says)
+
+
+def of_variable_computation(folder):
+    """Return a short run on one text whose mask has sharpened."""
+    data = NextSymbol(file=folder / "text", reading="stream", steps=4)
+    train = TrainConfig(12, 4, "stream", evaluate_every=6, evaluation_batch=4)
+    model = VariableConfig("vcrnn", size=6, parametrization="dense", mask=MaskConfig(growth=9.0, smooth=True, end=3.0))
+    fit(RunConfig(model, OptimConfig("adam", 1e-2), train, data), {0: folder / "run"})
+    return folder / "run"
+
+
+def test_a_network_with_variable_computation_starts_and_stays_at_its_trained_sharpness(tmp_path):
+    (tmp_path / "text").write_text(OLD * 40)
+    trained = load(of_variable_computation(tmp_path))
+    data = NextSymbol(file=tmp_path / "text", reading="stream", steps=4)
+    config, start = prepare(Options(run=tmp_path / "run", data=data, rank=2), data.build(0), Console(quiet=True))
+    symbols = np.array([[2, 3, 4, 5]])
+    expected = trained.model.apply(trained.variables, symbols)
+    model = config.build(trained.task.input_size, trained.task.output_size, "all")
+    np.testing.assert_allclose(model.apply(start, symbols), expected, atol=1e-5)
+    (sharpness,) = jax.tree.leaves(trained.variables["settings"])
+    assert sharpness > config_of(trained).sharpness
+    assert [config.mask.sharpness_at(np.int32(update), 5) for update in (0, 99)] == [sharpness, sharpness]
+
+
+def config_of(trained):
+    return trained.config.model.mask
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("music/music-rnn-250-seed0", "reads words, and the text is read by characters: name a run of a language model of characters"),
+        ("bit_lm/bits-gru-66-seed0", "reads bits, and the text is read by characters: name a run of"),
+    ],
+)
+def test_networks_of_other_symbols_are_refused(source, says, tmp_path, assert_refused):
+    (tmp_path / "text").write_text(NEW * 40)
+    results = Path(experiments.__file__).parent / "results"
+    where = ["--data.file", tmp_path / "text", "--data.steps", "4", "--workdir", tmp_path / "tuned"]
+    assert_refused(main, [results / source, *where], says)
+
+
+def test_bytes_and_characters_are_told_apart(run, tmp_path, assert_refused):
+    (tmp_path / "text").write_text(NEW * 40)
+    where = ["--data.file", tmp_path / "text", "--data.steps", "4", "--workdir", tmp_path / "tuned", "--data.encoding", "bytes"]
+    assert_refused(main, [run, *where], "reads characters, and the text is read by bytes: give --data.encoding utf-8")
 
 
 def test_training_has_the_settings_and_the_seed_of_the_flags(tmp_path, monkeypatch):

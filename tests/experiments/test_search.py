@@ -23,6 +23,12 @@ def test_ranges_and_choices():
     assert read("optim.learning-rate=1e-4..1e-2") == Range("optim.learning-rate", 1e-4, 1e-2, False)
     assert read("model.size=8..64") == Range("model.size", 8, 64, True)
     assert read("model.rank=8,24") == Choice("model.rank", ("8", "24"))
+    assert read("data.file=../a,../b") == Choice("data.file", ("../a", "../b"))
+
+
+def test_switches_are_chosen_by_true_and_false(tmp_path):
+    search = Search(EXPERIMENT, Options(over=("model.weight-norm=True,False",), runs=2, workdir=tmp_path), flags(EVEN))
+    assert sorted(command.model.matrices.weight_norm for command in search.commands) == [False, True]
 
 
 def test_draws_are_a_function_of_the_seed_and_cover_the_range_evenly_on_a_logarithmic_scale():

@@ -56,7 +56,7 @@ def test_times_and_losses_are_finite_and_above_0(field, value):
         changed(train={field: value})
 
 
-@pytest.mark.parametrize("field", ["updates", "fresh_every"])
+@pytest.mark.parametrize("field", ["updates", "fresh_every", "evaluate_every"])
 def test_counts_of_programs_fit_into_32_bits(field):
     assert getattr(changed(train={field: 2**31 - 1}).train, field) == 2**31 - 1
     with pytest.raises(UsageError, match=rf"train\.{field} is 2147483648: expected 2147483647 or less"):
