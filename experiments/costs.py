@@ -14,6 +14,7 @@ estimate from counts of operations is multiplied by the ratio of measured to est
 interpolated between those with the next shorter and the next longer updates, among those that read the same data if there are any.
 """
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
@@ -107,6 +108,11 @@ class Runs:
         """Return the hours of all runs by counts of operations."""
         return sum(Cost(_estimate(one), measured=False).hours(one.job.config.train.updates) for one in self.jobs)
 
+    @cached_property
+    def kind(self) -> tuple[str, str, str, int]:
+        """Return what presets share whose updates cost the same: the experiment, data, operations, and the interval of evaluations."""
+        return self.experiment, self.data, f"{self.update:.3g}", self.jobs[0].job.config.train.evaluate_every
+
     def measured(self, costs: Costs) -> float | None:
         """Return the hours of all runs if every one has been measured."""
         found = [(costs.of(one.job.config), one.job.config.train.updates) for one in self.jobs]
@@ -183,12 +189,23 @@ def ratio(one: Runs, measured: Mapping[Runs, float]) -> float:
     return similar_ratio(one.data, one.update, own, list(ratios.values()))
 
 
+def pooled(measured: Mapping[Runs, float]) -> dict[Runs, float]:
+    """Return measured hours of presets, with one ratio of measured to estimated hours for all presets of the same kind.
+
+    A few updates of each are measured, so that ratios differ by chance. A longer training must not seem cheaper than a shorter one.
+    """
+    ratios: dict[tuple[str, str, str, int], list[float]] = {}
+    for one, hours in measured.items():
+        ratios.setdefault(one.kind, []).append(hours / one.estimate)
+    return {one: one.estimate * statistics.median(ratios[one.kind]) for one in measured}
+
+
 def entries(known: Mapping[str, Runs], measured: Mapping[str, float]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return hours of every preset, whether they were measured, their ratio to the estimate, and the estimated seconds of an update."""
-    by_runs = {known[name]: hours for name, hours in measured.items()}
+    by_runs = pooled({known[name]: hours for name, hours in measured.items()})
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name, one in known.items():
-        hours = measured.get(name) or one.estimate * ratio(one, by_runs)
+        hours = by_runs.get(one) or one.estimate * ratio(one, by_runs)
         figures = {"hours": hours, "ratio": hours / one.estimate, "update": one.update}
         rounded = {figure: float(f"{value:.3g}") for figure, value in figures.items()}
         found.setdefault(one.experiment, {})[one.preset] = {**rounded, "measured": name in measured}

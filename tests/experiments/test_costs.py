@@ -4,6 +4,7 @@ import json
 import math
 import os
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -164,6 +165,15 @@ def test_nothing_is_measured_twice_and_an_interruption_loses_nothing(tool, capsy
     assert Engine.called == 4 + 3  # the missing data, the interrupted one, and the one behind it
     tool()
     assert Engine.called == 4 + 3 + 1
+
+
+def test_presets_of_one_network_have_one_ratio_so_that_a_longer_training_costs_more():
+    short, long, other = (
+        costs.Runs("e", name, [NamedJob(Job(config, 0, Path(name)), {})])
+        for name, config in (("short", SMALL), ("long", changed(SMALL, train={"updates": 3 * UPDATES})), ("other", WIDE))
+    )
+    found = costs.pooled({short: 6 * short.estimate, long: 2 * long.estimate, other: 5 * other.estimate})
+    assert found == {short: pytest.approx(4 * short.estimate), long: pytest.approx(4 * long.estimate), other: 5 * other.estimate}
 
 
 def test_other_presets_stay_as_they_are(tool, tmp_path, monkeypatch):
