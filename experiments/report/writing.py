@@ -19,8 +19,9 @@ from experiments.report.kept.verification import verify
 from experiments.report.options import PROGRAM, Options
 from experiments.report.pages import crossing
 from experiments.report.pages.cards import CARD, card_pages
-from experiments.report.pages.overview import VERDICTS, overview
+from experiments.report.pages.overview import overview
 from experiments.report.pages.paper_page import DOCS, page, page_path
+from experiments.report.pages.verdicts import VERDICTS
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.wording.markdown import RESULTS, figure_path, runs_page
 from lrpt.errors import UsageError

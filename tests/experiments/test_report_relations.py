@@ -101,7 +101,8 @@ def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normal
     assert found.verdict.finding is finding
     said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole
     counts = [sum(loss > 0.04 for loss in losses) for losses in (normalized, plain)]
-    assert f"without memory, with it and without: {counts[0]} and {counts[1]} of 3 at the published learning rate (fixed lag)." in said
+    endings = f"{counts[0]} and {counts[1]} of 3 at the published learning rate (fixed lag)."
+    assert f"without memory, with and without weight normalization: {endings}" in said
     assert f"with weight normalization and without: {counts[0]} and {counts[1]} of 3 on fixed lag" in said
 
 

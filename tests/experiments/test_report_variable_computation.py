@@ -28,7 +28,7 @@ def test_small_networks_are_compared_with_the_operations_of_readouts_as_well(tmp
         characters(tmp_path, f"small-rnn --model.size {size} --model.embedding {size}", 0, operations, bits)
     characters(tmp_path, "small", 0, 20_000.0, 1.9)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0]
-    assert "ahead of interpolated RNNs of as many operations" in said.text
+    assert "ahead of an RNN (interpolated) of as many operations" in said.text
     assert "Operations leave out the readout, as in the paper; with it, the VCRNN of 256 units is behind by " in said.text
 
 
@@ -132,7 +132,7 @@ def test_networks_of_the_published_size_stand_before_small_ones(tmp_path):
             tmp_path, computing.CHARS, f"--preset {flags}", seed, {62_700: bits}, "bits_per_character", test, name=f"{flags[:9]}-{bits}"
         )
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0]
-    assert "Here, VCRNN-1024 is 0.025 bits per character behind interpolated RNNs of as many operations (one seed)" in said.text
+    assert "Here, VCRNN-1024 is 0.025 bits per character behind an RNN (interpolated) of as many operations (one seed)" in said.text
     assert "smaller scale" not in said.text
     assert "VCRNN-1024 has 1.505 ± 0.007 (2 seeds) in bits per character" in said.whole
     assert (

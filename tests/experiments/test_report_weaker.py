@@ -25,8 +25,11 @@ def of_test(found, model):
 @pytest.mark.parametrize(
     ("accuracies", "words"),
     [
-        ([0.922], "better than published by 0.4 points, 40 % of the published lead of GRU 128"),  # not of the LRD-GRU, whose lead is larger
-        ([0.930, 0.928], "better than published by 1.1 points, 110 % of the published lead of GRU 128"),
+        (
+            [0.922],
+            "better than published by 0.4 points; GRU 128 leads by 1.0 points in the paper",
+        ),  # not of the LRD-GRU, whose lead is larger
+        ([0.930, 0.928], "better than published by 1.1 points; GRU 128 leads by 1.0 points in the paper"),
         ([0.9183], None),  # as published at the printed decimals
         ([0.9223, 0.9112], None),
     ],
@@ -38,7 +41,7 @@ def test_a_weaker_model_that_is_better_than_published_narrows_a_lead(accuracies,
     assert is_of_weaker(value, found)
     assert (None if (told := surplus(value, found)) is None else str(told)) == words
     assert page(found, (0,)).count("better than published by") == bool(words)
-    assert f"{int(bool(words))} of 2 scores of models that an ordering calls weaker are better than published" in overview([found])
+    assert f"Of 2 scores of models that an ordering calls weaker, {int(bool(words))} are better than published" in overview([found])
 
 
 def test_a_model_that_no_ordering_calls_weaker_has_no_surplus(tmp_path):

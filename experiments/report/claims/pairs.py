@@ -88,17 +88,18 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
     if at_smaller_scale:
         return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, cut, *parts])), finding)
     if len(pairs) == 1 and status is not Status.DIVERGED:
-        direction = _direction(decided[0]) if decided else "neither shows it"
-        return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
+        points = direction(decided[0]) if decided else "neither shows it"
+        return Verdict(Status.ONE_SEED, ", ".join([points, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
     return Verdict(status, ", ".join(parts), finding)
 
 
 def _one_seed(decided: Sequence[Pair]) -> str:
     """Return 'one seed', and which way it points."""
-    return f"one seed, {_direction(decided[0])}" if decided else "one seed"
+    return f"one seed, {direction(decided[0])}" if decided else "one seed"
 
 
-def _direction(pair: Pair) -> str:
+def direction(pair: Pair) -> str:
+    """Return which way a pair that is decided points."""
     return "as the paper says" if pair.agrees else "against the paper"
 
 

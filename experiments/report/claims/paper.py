@@ -119,6 +119,7 @@ class Paper(Generic[J]):
       caption: of that figure.
       takeaways: makes what the overview says, and the details of the page, from judged claims.
       remarks: makes paragraphs of the paper's page from the evidence.
+      central: the orderings that the paper is about: how the sentence of the relation begins -> the claim in words.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Paper(Generic[J]):
     caption: str
     takeaways: Callable[[J], Sequence[Takeaway]]
     remarks: Callable[[Evidence], Sequence[str]] = lambda evidence: ()
+    central: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def places(self) -> tuple[str, ...]:

@@ -31,8 +31,11 @@ class Surplus(NamedTuple):
     form: str
 
     def __str__(self) -> str:
-        said = f"better than published by {in_points(self.form, self.form.format(self.gain))}"
-        return said if self.lead is None else f"{said}, {100 * self.gain / self.lead:.0f} % of the published lead of {self.stronger}"
+        said = f"better than published by {self._in_unit(self.gain)}"
+        return said if self.lead is None else f"{said}; {self.stronger} leads by {self._in_unit(self.lead)} in the paper"
+
+    def _in_unit(self, difference: float) -> str:
+        return in_points(self.form, self.form.format(difference))
 
 
 def is_of_weaker(of: JudgedQuantity, judged: Judged) -> bool:

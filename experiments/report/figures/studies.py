@@ -44,7 +44,7 @@ def shown(paper: str, evidence: Evidence) -> dict[str, str]:
         for start in _curves(evidence.studies.get(name)):
             of = f"{text}, {scale_of(evidence.studies[name])}"
             found |= {name: f"{of}: epochs until the lowest validation loss"} if name in found else {}
-            found[_of_losses(name, start)] = f"{of}: test loss by epoch, initialization {start}"
+            found[_of_losses(name, start)] = f"{of}: test loss by epoch, {STARTS[start]}"
     return {name: shows for name, shows in found.items() if paper == ("recurrent_highway" if name == SWARM else "lattice")}
 
 
@@ -86,7 +86,7 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
             for number, start in enumerate(starts):
                 points = [(models.index(m), n) for m, of_share in _by_model(summary, EPOCHS, start).items() for n in of_share[100]]
                 places = [place + 0.2 * (number - (len(starts) - 1) / 2) for place, _ in points]
-                look, label = line_style(number), f"ours, each seed, start {start}"
+                look, label = line_style(number), f"ours, each seed, {STARTS[start]}"
                 axes.plot(places, [n for _, n in points], look.marker, markersize=4, alpha=0.6, color=look.color, label=label)
             published = {model: TABLE_1["10M"][model][column] for model in models if model in TABLE_1["10M"]}
             places = [models.index(model) for model in published]
@@ -142,7 +142,7 @@ def _draw_shares(
 
 def _gradients(summary: Summary, path: Path) -> None:
     norms = {
-        f"{model}, start {start}": mean_norms(list(of_seeds.values()))
+        f"{model}, {STARTS[start]}": mean_norms(list(of_seeds.values()))
         for start in starts_in(summary)
         for model, of_seeds in norms_of(summary, start).items()
     }

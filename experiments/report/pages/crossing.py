@@ -37,9 +37,9 @@ compares by default.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
 - **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Welch's test on logarithms of errors, in which each pair
-  has its own variance. Holm's correction covers all entries of a table together: all tasks in the two tables that follow, one task in the
-  others, whose last column has a correction of its own. With three seeds, only large differences are significant in one cell. The column
-  of all cells holds for these six cells only, which are no random sample."""
+  has its own variance. Holm's correction covers a whole table: three tasks in the two tables below, one task in the later ones, whose last
+  column has a correction of its own. So a ratio may have a * in the later table only. With three seeds, only large differences are
+  significant in one cell. The column of all cells holds for these six cells only, which are no random sample."""
 LIMITS = """\
 What this does not show:
 

@@ -99,9 +99,10 @@ class Notes:
 def _relations(judged: Judged) -> list[str]:
     parts = [
         "## Orderings",
-        "Both models are compared on the seeds that both have. The advantage is that of the model that the paper's text calls better, or "
-        "its table where a claim says so, with its standard error. It is computed on the test split if both networks were trained to the "
-        "end. Otherwise it is computed on the validation split, up to the last common update.",
+        "Both models are compared on the seeds that both have. The advantage is positive if the model is ahead "
+        "that the paper's text calls better, or its table in claims marked *table only*; ± is the standard error. It is computed on the "
+        "test split if both networks were trained to the end. Otherwise it is computed on the validation split, up to the "
+        "last common update.",
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]

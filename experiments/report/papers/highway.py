@@ -424,4 +424,8 @@ PAPER = Paper(
     "parameters) and published ones (19 to 24 million)",
     takeaways=takeaways,
     remarks=remarks,
+    central={
+        "depth helps: 10 better than 1, tied": "RHNs of depth 10 are better than those of depth 1 on words",
+        "depth does not harm the optimization of RHNs": "Depth does not harm the optimization of RHNs",
+    },
 )

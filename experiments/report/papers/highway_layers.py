@@ -151,7 +151,7 @@ def _training_losses(seeds: Sequence[Layers], form: str) -> tuple[str, str]:
 def _how_far(seeds: Sequence[Layers]) -> str:
     """Return the training losses where the networks are analysed, and at the end."""
     losses, last = _training_losses(seeds, "{:.1f}")
-    return f"Training losses are {losses} nats per frame there, at the end {last}: the paper's network may be trained further."
+    return f"These weights have training losses of {losses} nats per frame, the last ones {last}; the paper's may be later ones."
 
 
 def _of_state(seeds: Sequence[Layers]) -> str:

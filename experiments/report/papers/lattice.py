@@ -321,4 +321,8 @@ PAPER = Paper(
     caption="Epochs until the lowest validation loss, 1 million parameters, a tenth of the Penn Treebank; at the cap: a lower bound",
     takeaways=takeaways,
     remarks=remarks,
+    central={
+        "LRU < GRU: lower test loss (PTB)": "LRUs are better than GRUs on characters (PTB)",
+        "LRU < GRU: fewer epochs (PTB)": "LRUs need fewer epochs than GRUs (PTB)",
+    },
 )

@@ -127,8 +127,8 @@ def _not_in_the_table() -> str:
     """Return how many orderings of losses and of epochs Table 1 does not have."""
     missing, of = (Counter(one.score for one in orderings) for orderings in (lacking(), claimed()))
     return (
-        f"Of the orderings that the text states in our reading, {missing['loss']} of {of['loss']} of losses and {missing['epochs']} of "
-        f"{of['epochs']} of epochs do not hold in Table 1."
+        f"In the paper's own Table 1, {missing['loss']} of {of['loss']} orderings of losses and {missing['epochs']} of {of['epochs']} of "
+        f"epochs in its text (our reading) do not hold."
     )
 
 
@@ -347,4 +347,4 @@ NO_CONTEXT = 2.95
 def _unlearnt(losses: Mapping[int, float]) -> str:
     """Say how many GRUs have learnt no context, in which case evenness of gradients says little about training."""
     count = sum(loss > NO_CONTEXT for loss in losses.values())
-    return f", but {count} of {len(losses)} GRUs have learnt only character frequencies" if count else ""
+    return f" ({count} of {len(losses)} GRUs learnt only character frequencies)" if count else ""

@@ -430,8 +430,12 @@ PAPER = Paper(
     studies=STUDIES,
     plots=PLOTS,
     telling="copy_variable_length.png",
-    caption="Copying of variable length: every run, the medians (thick), the log of a published run, the criterion (0.001) and the "
-    "predictor without memory",
+    caption="Copying of variable length: every run, the medians up to the end of the shortest run (thick), the log of a published run, "
+    "the criterion (0.001) and the predictor without memory",
     takeaways=takeaways,
     remarks=remarks,
+    central={
+        "LRD-GRU > full GRU of the same state size": "LRD-GRUs are better than full GRUs on permuted MNIST",
+        "LRD >= LR (fixed lag": "LRD-GRUs solve copying over 500 steps no later than LR-GRUs",
+    },
 )

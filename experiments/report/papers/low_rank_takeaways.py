@@ -114,10 +114,11 @@ def _on_urnn(judged: Judged) -> Takeaway:
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     within_time = sum(o.value is not None for o in perfect.observed)
     solved_at = f". It is first below 0.001 after {in_series(said)}" if said else ""
+    ends = "" if late.observed else ", where our runs end,"
     return Takeaway(
         f"**Unitary network** (uRNN). In the paper it is perfect in training within {within} updates at a lag of 500, and overfits. Here, "
-        f"by then, {within_time} of {len(perfect.observed)} are perfect on held-out sequences (cross-entropy: "
-        f"{early.ours}); none overfits yet.{_on_variable_length(judged)}{_on_variable_lag(judged)}",
+        f"after {SHORT:,} updates{ends} {within_time} of {len(perfect.observed)} are perfect on held-out sequences (cross-entropy: "
+        f"{early.ours}).{_on_variable_length(judged)}{_on_variable_lag(judged)}",
         (
             f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}",
             f"Overfitting: the cross-entropy of held-out sequences is {early.ours} after {SHORT:,} updates{_peak(judged)}{solved_at}. "
@@ -205,8 +206,8 @@ def _repeated(judged: Judged) -> str:
     if not test.observed:
         return ""
     return (
-        f" The author's run without it, repeated from its initial parameters, has {test.ours}, published {test.quantity.published}, and a "
-        f"highest validation accuracy of {valid.ours}, published {valid.quantity.published}."
+        f" The author's LR-GRU run, repeated from its initial parameters, has {test.ours} (published {test.quantity.published}), and a "
+        f"highest validation accuracy of {valid.ours} ({valid.quantity.published})."
     )
 
 

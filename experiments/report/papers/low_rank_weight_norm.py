@@ -58,7 +58,7 @@ def _endings(judged: Judged) -> str:
     long = _with_and_without({"at the published learning rate (fixed lag)": _published_endings(judged)})
     short = _with_and_without(_by_rate(judged, lambda arms: arms.normalized, _above))
     listed = "; ".join(filter(None, (long, f"{short} this rate (other tasks, 1,500 updates)" if short else "")))
-    return f" Networks that end worse than a predictor without memory, with it and without: {listed}." if listed else ""
+    return f" Networks that end worse than a predictor without memory, with and without weight normalization: {listed}." if listed else ""
 
 
 def _published_endings(judged: Judged) -> Outcomes:

@@ -119,4 +119,8 @@ PAPER = Paper(
     "m, or sizes",
     takeaways=takeaways,
     remarks=remarks,
+    central={
+        "VCRNN-1024 > RNN-760": "VCRNNs are better than RNNs of as many operations on characters",
+        "VCGRU-1024 > GRU-458": "VCGRUs are better than GRUs of as many operations on characters",
+    },
 )

@@ -118,7 +118,7 @@ ANNEALED_BITS, ANNEALED_RNNS_BITS = _annealed(SMALL_BITS), tuple(map(_annealed, 
 CONSTANT_VC = _constant(ANNEALED_VC)
 CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network.name.startswith(("RNN-96", "RNN-112", "RNN-128")))
 """Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these sizes."""
-UNPRINTED = "a recipe of this project, as the paper prints parts of one"
+UNPRINTED = "our own recipe, because the paper prints only parts of its recipe"
 """What separates a network of the published size from that of the paper."""
 RECIPES_OF_BITS = {"RNN-100": f"{UNPRINTED}: a falling learning rate", "CRNN-100": f"{UNPRINTED}: a constant learning rate"}
 """The recipes of two rows of one table, which differ: each has the better of the two rates."""

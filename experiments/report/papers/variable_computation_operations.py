@@ -76,7 +76,7 @@ def at_equal_operations(judged: Judged) -> Takeaway:
     )
 
 
-INTERPOLATED = "interpolated RNNs of as many operations"
+INTERPOLATED = "an RNN (interpolated) of as many operations"
 
 
 def _is_small(relation: JudgedRelation) -> bool:
@@ -89,7 +89,7 @@ def _width_alone(judged: Judged) -> str:
     _, narrower, widest = (_mean_score(judged, network) for network in LARGE_RNNS)
     if widest is None or narrower is None or widest <= narrower:
         return ""
-    return f" (RNN-1024 is {widest - narrower:.3f} behind RNN-760, too.)"
+    return f" (RNN-1024 is also {widest - narrower:.3f} behind RNN-760.)"
 
 
 def _mean_score(judged: Judged, network: Network) -> float | None:
@@ -102,8 +102,8 @@ def _large_and_small(judged: Judged, large: JudgedRelation, small: JudgedRelatio
     if not large.pairs:
         return gap(small, f"{_trained(small)} VCRNN of 256 units", INTERPOLATED, BITS)
     first = (
-        f"{gap(large, 'Here, VCRNN-1024', INTERPOLATED, BITS)}{_width_alone(judged)} Its target of m, the updated share of the state, is a "
-        f"guess."
+        f"{gap(large, 'Here, VCRNN-1024', INTERPOLATED, BITS)}{_width_alone(judged)} VCRNN-1024's target of m, the updated share of the "
+        f"state, is a guess."
     )
     annealed = small.smaller == ANNEALED_SCALE
     return f"{first} {gap(small, 'A VCRNN of 256 units' if annealed else f'{_trained(small)} VCRNN of 256 units', 'such RNNs', '')}"
@@ -193,7 +193,7 @@ def _on_further_readouts(judged: Judged, large: JudgedRelation) -> str:
 def _behind_with_hard_mask(judged: Judged, found: JudgedRelation) -> str:
     """Return the same comparison with the hard mask; nothing if it was not run. The paper does not say which mask its scores have."""
     hard = _at_scale(judged, found, found.smaller, hard=True)
-    return f" With a hard mask, which skipping needs, it is {placed(hard)} ({says(hard.verdict)})." if hard.pairs else ""
+    return f" With hard masks, which skipping updates requires, it is {placed(hard)} ({says(hard.verdict)})." if hard.pairs else ""
 
 
 def _with_cut_gradients(judged: Judged) -> str:
@@ -235,9 +235,7 @@ def _outside(judged: Judged, hard: JudgedRelation) -> str:
     runs = curve.better.runs(judged.evidence, best=True).values()
     known = sum(run.analysed("masks", "hard", "test", "multiplications") is not None for run in runs)
     missing = known - len(hard.pairs)
-    return (
-        f" ({missing} of {known} seeds are left out: no network was trained of as few operations as theirs, or as many.)" if missing else ""
-    )
+    return f" ({missing} of {known} seeds are left out: their operations lie outside the range of the trained ones.)" if missing else ""
 
 
 def _by_parameters(judged: Judged, found: JudgedRelation) -> str:

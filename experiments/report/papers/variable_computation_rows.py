@@ -116,7 +116,7 @@ def _guessed(name: str) -> str:
 
     The score of such a network is not judged.
     """
-    return f"{UNPRINTED}, nor its target of m" if name.startswith("VC") and not _has_printed_target(name) else ""
+    return f"{UNPRINTED}, and no target of m" if name.startswith("VC") and not _has_printed_target(name) else ""
 
 
 def _has_printed_target(name: str) -> bool:

@@ -100,7 +100,7 @@ def _schedules(judged: Judged) -> Takeaway:
     decided = {claim: found for claim, found in _findings(said).items() if found in DECIDED}
     return Takeaway(
         f"**Schedules** {_follow(list(said.values()))} {by_finding(decided)} {_open_ones(len(said) - len(decided))}Of "
-        f"{len(fast)} orderings of faster and slower notes: {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
+        f"{len(fast)} orderings of note lengths: {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             by_finding(_findings(_of_structure(judged, _highest(judged, SMALL_VC), _highest(judged, SMALL_VCGRU)))),
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
@@ -161,7 +161,7 @@ DECIDED = "as in the paper", "against the paper"
 
 def _open_ones(count: int) -> str:
     """Return how many claims are undecided or rest on one seed; nothing if none."""
-    return f"Undecided or with one seed: {count}. " if count else ""
+    return f"{count} others are undecided or have one seed. " if count else ""
 
 
 def _follow(relations: Sequence[JudgedRelation]) -> str:

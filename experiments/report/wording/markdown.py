@@ -38,9 +38,9 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
     parts = [
         "# Kept runs",
         "Each run is a directory of `experiments/results`, and each study of many runs a file. PATH stands for a path of the machine that "
-        "ran it. "
+        "ran it. Times are those of training and evaluation by the clock, on machines that other programs may have shared. "
         "[Overview](../../REPRODUCTION.md)",
-        table(["run", "seed", "updates", "ended", "time", "environment"], rows, left=1),
+        table(["run", "seed", "updates", "ended", "h:mm:ss", "environment"], rows, left=1),
         "## Environments",
         "An environment is a commit of this repository on one kind of machine, with versions of packages. Where the hardware is "
         "CPU, 2 cores, the processor was not recorded.",
