@@ -612,6 +612,20 @@ def test_names_of_networks_say_what_their_matrices_are(tables):
     assert label_of(MatrixConfig("mine")) == ("mine-", "")
 
 
+def test_a_form_of_the_user_has_its_own_abbreviation(monkeypatch):
+    class Mine(type(FORMS["low_rank"])):
+        short = "MINE"
+
+    monkeypatch.setitem(PARAMETRIZATIONS, "mine", partial(Structured, form=Mine()))
+    assert label_of(MatrixConfig("mine", 4)) == ("MINE-", "/4")
+
+
+def test_parameters_without_a_module_have_nothing_frozen():
+    template = CELLS["gru"].template(CellSpec(4, 4))
+    with pytest.raises(UsageError, match="matrices are stored as adapter, with a frozen part that is no parameter: use a ModelConfig"):
+        init_parameters(jax.random.key(0), template, MatrixConfig("adapter", 2))
+
+
 def test_a_parametrization_of_a_user_may_say_which_sizes_it_reads(tables):
     class Ranked(Parametrization):
         settings = ("rank",)

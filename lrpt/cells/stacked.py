@@ -47,7 +47,10 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
         return StackParams(_layers(cell, spec, layers, shared))
 
     def carry(spec: CellSpec) -> PyTree:
-        return (cell.carry(spec),) * layers
+        return tuple(map(cell.carry, _specs(cell, spec, layers)))
+
+    def output_size(spec: CellSpec) -> int:
+        return cell.output_size(_specs(cell, spec, layers)[-1])
 
     step = _step(cell, layers, shared)
     return replace(
@@ -55,6 +58,7 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
         step=step,
         template=template,
         carry=carry,
+        output_size=output_size,
         stream=None,
         penalty=cell.penalty and partial(_penalty, cell.penalty),
         schedule=cell.schedule and partial(_schedule, cell.schedule),
@@ -69,14 +73,23 @@ def _schedule(schedule: Callable[[Any], Schedule], infos: tuple[Any, ...]) -> Sc
     return Schedule(*(jnp.concatenate(of_layers, axis=-1) for of_layers in zip(*map(schedule, infos), strict=True)))
 
 
+def _specs(cell: Cell, spec: CellSpec, layers: int) -> list[CellSpec]:
+    """Return the sizes of each layer: the inputs of one are the outputs of the layer below it."""
+    specs = [spec]
+    for _ in range(layers - 1):
+        specs.append(replace(spec, input_size=cell.output_size(specs[-1])))
+    return specs
+
+
 def _layers(cell: Cell, spec: CellSpec, layers: int, shared: bool) -> tuple[Any, ...]:
-    above = replace(spec, input_size=cell.output_size(spec))
-    if shared and layers > 1 and spec.input_size != above.input_size:
+    specs = _specs(cell, spec, layers)
+    other = next((own.input_size for own in specs if own.input_size != spec.input_size), None)
+    if shared and other is not None:
         raise UsageError(
-            f"layers that share their parameters have inputs of widths {spec.input_size} and {above.input_size}: make them equal, or give "
-            f"each layer its own parameters"
+            f"layers that share their parameters have inputs of widths {spec.input_size} and {other}: make them equal, or give each layer "
+            f"its own parameters"
         )
-    templates = [cell.template(spec if k == 0 else above) for k in range(1 if shared else layers)]
+    templates = [cell.template(own) for own in specs[: 1 if shared else layers]]
     return tuple(in_group(layer, f"layers_{k}") for k, layer in enumerate(templates))
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
@@ -193,6 +193,7 @@ class RNN(nn.Module):
         initial_carry: PyTree = None,
         init_key: Any = None,
         seq_lengths: Int[Array, "*batch"] | None = None,
+        resets: Bool[Array, "..."] | None = None,
         return_carry: bool | None = None,
         time_major: bool | None = None,
         reverse: bool | None = None,
@@ -205,13 +206,15 @@ class RNN(nn.Module):
           initial_carry: state before the first step (None: zeros).
           init_key: key for the initial state, which no cell uses.
           seq_lengths: number of steps of each sequence. The final state is that after the last of them. Outputs behind it are not zeroed.
+          resets: true at steps that begin with a state of zeros, such as the first steps of episodes; booleans of the shape of the inputs
+            without features. (Flax has no such argument.)
           return_carry: whether to return the final state.
           time_major: whether time is the first axis.
           reverse: whether to read from the end.
           keep_order: whether the outputs of reversed sequences have the order of the inputs.
 
         Raises:
-          UsageError: inputs, initial state or lengths do not fit the cell or each other, or variables are missing.
+          UsageError: inputs, initial state, lengths or resets do not fit the cell or each other, or variables are missing.
         """
         check_cell(self.cell, Cell)
         attributes = {"time_major": time_major, "reverse": reverse, "keep_order": keep_order}
@@ -223,7 +226,7 @@ class RNN(nn.Module):
         own = self.cell.network.zero_carry(self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         check_first(first, own)
-        carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
+        carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, resets=resets, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys
 
     def _sow_penalty(self, params: PyTree) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.interop import linen
@@ -143,6 +143,7 @@ class RNN(nnx.Module):
         *,
         initial_carry: PyTree = None,
         seq_lengths: Int[Array, "*batch"] | None = None,
+        resets: Bool[Array, "..."] | None = None,
         return_carry: bool | None = None,
         time_major: bool | None = None,
         reverse: bool | None = None,
@@ -161,6 +162,7 @@ class RNN(nnx.Module):
             inputs,
             initial_carry=initial_carry,
             seq_lengths=seq_lengths,
+            resets=resets,
             return_carry=return_carry,
             time_major=time_major,
             reverse=reverse,

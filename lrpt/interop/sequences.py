@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.linen.recurrent import flip_sequences
 from jax.core import Tracer
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.cells import Cell, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
@@ -126,6 +126,7 @@ def run(
     order: Order,
     lengths: Int[Array, "*batch"] | None = None,
     *,
+    resets: Bool[Array, "..."] | None = None,
     loop: SequenceLoopConfig,
     with_carry: bool = True,
 ) -> tuple[PyTree, Array]:
@@ -140,6 +141,7 @@ def run(
       inputs: (*batch, time, features) or (time, *batch, features), without features if they are symbols.
       order: axes and direction.
       lengths: number of steps of each sequence (None: all).
+      resets: true at steps that begin with a state of zeros, (*batch, time) or (time, *batch) (None: nowhere).
       loop: the loop over time.
       with_carry: whether the state is needed.
 
@@ -156,21 +158,48 @@ def run(
     _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
     _check_lengths(lengths, inputs.shape[axis])
     _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
-    xs = jnp.moveaxis(inputs, axis, 0)
-    xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
+    xs = _time_major(inputs, axis, batch)
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
     rows = None if lengths is None else jnp.asarray(lengths).reshape(math.prod(batch))
     in_order = partial(_in_order, step, order, loop, with_carry)
+    if resets is not None:
+        check_resets(resets, inputs.shape[: inputs.ndim - order.feature_axes])
+        in_order, xs = partial(_in_order, resetting(step), order, loop, with_carry), (xs, _time_major(jnp.asarray(resets), axis, batch))
     last, ys = with_auto_axes(in_order, params, first, xs, rows, time=True)
     ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
     return jax.tree.map(lambda a: a.reshape(*batch, a.shape[-1]), last), ys
 
 
+def _time_major(inputs: Array, axis: int, batch: tuple[int, ...]) -> Array:
+    """Return inputs with the axis of time first, and one axis for all sequences."""
+    xs = jnp.moveaxis(inputs, axis, 0)
+    return xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
+
+
+def check_resets(resets: Any, shape: tuple[int, ...]) -> None:
+    """Raise a UsageError unless resets are booleans of a shape: one for each step of each sequence."""
+    if not jnp.issubdtype(jnp.result_type(resets), bool) or jnp.shape(resets) != shape:
+        raise UsageError(
+            f"resets are {jnp.result_type(resets)} of shape {jnp.shape(resets)}: give booleans of shape {shape}, true at steps that begin "
+            f"with a state of zeros"
+        )
+
+
+def resetting(step: Step) -> Step:
+    """Return a step that takes (input, reset), and begins with a state of zeros in rows whose reset is true."""
+
+    def body(params: PyTree, carry: PyTree, x: tuple[PyTree, Array]) -> Any:
+        inputs, reset = x
+        return step(params, jax.tree.map(lambda h: jnp.where(reset[:, None], jnp.zeros_like(h), h), carry), inputs)
+
+    return body
+
+
 def _in_order(
-    step: Step, order: Order, loop: SequenceLoopConfig, with_carry: bool, params: PyTree, carry: PyTree, xs: Array, lengths: Array | None
+    step: Step, order: Order, loop: SequenceLoopConfig, with_carry: bool, params: PyTree, carry: PyTree, xs: PyTree, lengths: Array | None
 ) -> tuple[PyTree, Array]:
     """Run a cell over time-major sequences of one batch axis. Outputs of reversed sequences are in the order of the inputs if asked for."""
-    xs = _flipped(xs, lengths) if order.reverse else xs
+    xs = jax.tree.map(lambda a: _flipped(a, lengths), xs) if order.reverse else xs
     carry, ys = _recur(step, params, carry, xs, lengths if with_carry else None, loop)
     return carry, _flipped(ys, lengths) if order.reverse and order.keep_order else ys
 
@@ -194,9 +223,10 @@ def _check_lengths(lengths: Any, steps: int) -> None:
             raise UsageError(f"seq_lengths contain {length}, and the sequences have {steps} steps: give integers from 0 to {steps}")
 
 
-def _recur(step: Step, params: PyTree, carry: PyTree, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[PyTree, Array]:
+def _recur(step: Step, params: PyTree, carry: PyTree, xs: PyTree, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[PyTree, Array]:
     if loop.kind != KERNEL:
-        params = merged(materialized(params, loop.materialize, xs.shape[0] * xs.shape[1]), loop.materialize, xs.shape[0])
+        steps, rows = jax.tree.leaves(xs)[0].shape[:2]
+        params = merged(materialized(params, loop.materialize, steps * rows), loop.materialize, steps)
     recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning(1)}
     if lengths is None:
         return recur(step, params, carry, xs, **recurrence)

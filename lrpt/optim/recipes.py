@@ -261,6 +261,8 @@ class OptimConfig:
         With T = 1 and w = 0 the chain is the recipe alone.
         """
         recipe = RECIPES[self.recipe].build(self.initial_learning_rate if learning_rate is None else learning_rate)
+        if not (hasattr(recipe, "init") and hasattr(recipe, "update")):
+            raise UsageError(f"recipe '{self.recipe}' builds {recipe!r}: expected an optax chain, which has `init` and `update`")
         before = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
         if not self.weight_decay:
             return optax.chain(*before, recipe) if before else recipe

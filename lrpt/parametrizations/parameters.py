@@ -17,7 +17,7 @@ from lrpt.matrices import ROW_NORMS, Matrix, Operator, SymbolInputs
 from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.parametrizations.initialization import INITIALIZATIONS
-from lrpt.parametrizations.modules import PARAMETRIZATIONS
+from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS
 from lrpt.parametrizations.weight_norm import WeightNorm
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of
 
@@ -164,10 +164,14 @@ def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None
       recurrent, inputs: how matrices of these roles are stored; None for dense ones.
 
     Raises:
-      UsageError: the parametrization does not fit a matrix.
+      UsageError: the parametrization does not fit a matrix, or has frozen arrays, which would be trained here.
     """
     module = Parameters(template, recurrent or MatrixConfig(), inputs or MatrixConfig())
-    return module.init_with_output(key)[0]
+    params, variables = module.init_with_output(key)
+    if FROZEN in variables:
+        kinds = " and ".join(dict.fromkeys(config.kind for config in (recurrent, inputs) if config is not None))
+        raise UsageError(f"matrices are stored as {kinds}, with a frozen part that is no parameter: use a ModelConfig, or a layer for Flax")
+    return params
 
 
 def _check_names(named: list[tuple[str, Any]]) -> None:

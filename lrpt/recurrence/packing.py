@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
+from lrpt.errors import UsageError
 from lrpt.recurrence.loops import BY_RULE, Tuning, is_known
 from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
 
@@ -148,9 +149,28 @@ def branches(segment: Segment, counts: Sequence[Any]) -> list[Segment]:
                 return jnp.pad(y, ((0, 0), (0, sequence[1].shape[1] - count)) + ((0, 0),) * (y.ndim - 2))
 
             first = jax.tree.map(lambda h: h[:count], carry), jax.tree.map(lambda x: x[:, :count], sequence)
-            after, ys = segment(take_rows(parameters, slice(count)), *first)
+            after, ys = _on_some_rows(segment, take_rows(parameters, slice(count)), *first, of=sequence[1].shape[1])
             return jax.tree.map(lambda new, old: jnp.concatenate([new, old[count:]]), after, carry), jax.tree.map(padded, ys)
 
         return branch
 
     return [of_first(count) if count else nothing for count in counts]
+
+
+def _on_some_rows(segment: Segment, parameters: PyTree, carry: PyTree, sequence: PyTree, *, of: Any) -> tuple[PyTree, PyTree]:
+    """Run a segment on the first rows of a batch, on all of which it can be run.
+
+    Raises:
+      UsageError: it cannot be run on fewer rows than the batch has.
+    """
+    rows = sequence[1].shape[1]
+    try:
+        return segment(parameters, carry, sequence)
+    except (TypeError, ValueError) as error:
+        if rows == of:
+            raise
+        raise UsageError(
+            f"the step cannot be computed for {rows} of the {of} rows of a padded batch, as packing asks for: give arrays with an entry "
+            f"for each row in the inputs, in the state or as nodes of the parameters with `of_rows` (lrpt.recurrence.RowWise), or turn "
+            f"packing off with pack='never' ({str(error).partition(chr(10))[0]})"
+        ) from error

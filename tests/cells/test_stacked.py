@@ -1,5 +1,6 @@
 """Stacks of layers, against a Python loop over the layers of the float64 oracles."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -109,6 +110,13 @@ def test_settings_of_layers_have_names_of_their_own():
 def test_layers_above_the_first_are_as_wide_as_the_layers_below():
     template = stacked(CELLS["gru"], 2).template(CellSpec(3, SIZE))
     assert [layer.update.input.n_in for layer in template.layers] == [3, SIZE]
+
+
+def test_each_layer_is_as_wide_as_the_layer_below_it_says():
+    wide = replace(CELLS["gru"], output_size=lambda spec: spec.size + spec.input_size)
+    stack, spec = stacked(wide, 3), CellSpec(3, 8)
+    assert [layer.update.input.n_in for layer in stack.template(spec).layers] == [3, 11, 19]
+    assert stack.output_size(spec) == 27
 
 
 def test_one_layer_is_the_cell():

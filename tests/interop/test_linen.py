@@ -218,6 +218,47 @@ def test_loops_are_twins(kind):
     assert_close(value_and_gradients(twin, params, xs, **asked), value_and_gradients(RNN(cell), params, xs, **asked), atol=1e-5)
 
 
+RESETS = jnp.zeros((BATCH, STEPS), bool).at[0, 3].set(True).at[1, 0].set(True).at[2, jnp.array([2, 5])].set(True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "fast"])
+def test_a_reset_begins_an_episode_with_a_state_of_zeros(kind):
+    """Each episode is the sequence that begins there; steps before the first reset have the initial state."""
+    layer, xs = RNN(Cell("lstm", SIZE, LRD), return_carry=True, loop=SequenceLoopConfig(kind)), inputs()
+    params = layer.init(jax.random.key(1), xs)
+    carry = jax.tree.map(lambda h: h + 0.5, layer.cell.initialize_carry(None, (BATCH, WIDTH)))
+    end, ys = layer.apply(params, xs, initial_carry=carry, resets=RESETS)
+    for row, starts in enumerate(([0, 3], [0], [0, 2, 5])):
+        for start, stop in zip(starts, [*starts[1:], STEPS], strict=True):
+            first = jax.tree.map(lambda h, row=row: h[row : row + 1], carry)
+            own = None if start or row == 1 else first
+            last, expected = layer.apply(params, xs[row : row + 1, start:stop], initial_carry=own)
+            assert_close(ys[row : row + 1, start:stop], expected)
+        assert_close(jax.tree.map(lambda h, row=row: h[row : row + 1], end), last)
+
+
+@pytest.mark.parametrize("asked", [{}, {"seq_lengths": LENGTHS, "return_carry": True}, {"reverse": True, "keep_order": True}])
+def test_resets_follow_the_axes_and_the_direction_of_the_inputs(asked):
+    layer, xs = RNN(Cell("gru", SIZE, LRD)), inputs()
+    params = layer.init(jax.random.key(1), xs)
+    found = layer.apply(params, xs, resets=RESETS, **asked)
+    turned = layer.apply(params, jnp.moveaxis(xs, 1, 0), resets=RESETS.T, time_major=True, **asked)
+    assert_close(jax.tree.leaves(found)[-1], jnp.moveaxis(jax.tree.leaves(turned)[-1], 0, 1))
+    if "reverse" in asked:
+        assert_close(found, layer.apply(params, xs[:, ::-1], resets=RESETS[:, ::-1])[:, ::-1])
+    assert_close(layer.apply(params, xs, resets=jnp.zeros_like(RESETS), **asked), layer.apply(params, xs, **asked))
+
+
+@pytest.mark.slow
+def test_gradients_with_resets_are_those_of_the_plain_loop():
+    cell, xs = Cell("gru", SIZE, LRD), inputs()
+    params = RNN(cell).init(jax.random.key(1), xs)["params"]
+    twin = RNN(cell, loop=SequenceLoopConfig("plain"))
+    carry = jnp.full((BATCH, SIZE), 0.5)
+    found = [value_and_gradients(one, params, xs, resets=RESETS, initial_carry=carry, return_carry=True) for one in (RNN(cell), twin)]
+    assert_close(found[0], found[1], atol=1e-5)
+
+
 def test_parameters_are_those_of_our_networks():
     """So that the weights of runs and compressed weights fit."""
     cell = Cell("gru_cudnn", SIZE)
@@ -319,6 +360,8 @@ def test_arguments_that_do_not_fit_are_one_line():
         ({"seq_lengths": LENGTHS[:2]}, r"seq_lengths has the batch \(2,\), and inputs have the batch \(3,\)"),
         ({"initial_carry": jnp.zeros((2, SIZE))}, r"the state before the first step has the batch \(2,\)"),
         ({"initial_carry": (jnp.zeros((3, SIZE)),) * 2}, "the state has 2 arrays: this cell expects 1"),
+        ({"resets": jnp.zeros((BATCH, STEPS))}, r"resets are float32 of shape \(3, 7\): give booleans of shape \(3, 7\)"),
+        ({"resets": jnp.zeros((STEPS, BATCH), bool)}, r"resets are bool of shape \(7, 3\): give booleans of shape \(3, 7\)"),
     ):
         with pytest.raises(UsageError, match=says):
             jax.eval_shape(lambda params, chosen=arguments: layer.apply(params, inputs(), **chosen), params)

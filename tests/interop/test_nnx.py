@@ -143,6 +143,14 @@ def test_arguments_that_do_not_fit_are_one_line():
 
 
 @pytest.mark.slow
+def test_resets_are_those_of_the_layer_for_linen():
+    rnn = RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))
+    resets = jnp.zeros((BATCH, STEPS), bool).at[1, 3].set(True)
+    variables = {name: {"cell": part} for name, part in rnn.cell.variables().items()}
+    expected = linen.RNN(rnn.cell.module, parent=None).apply(variables, inputs(), resets=resets)
+    assert_close(rnn(inputs(), resets=resets), expected)
+
+
 def test_it_trains():
     xs = jax.random.normal(jax.random.key(0), (64, STEPS, WIDTH))
     ts = (xs[:, 0, 0] > 0).astype(int)

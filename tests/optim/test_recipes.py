@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from lrpt.errors import UsageError
-from lrpt.optim import RECIPES, OptimConfig, recoveries
+from lrpt.optim import RECIPES, OptimConfig, Recipe, recoveries
 from lrpt.runs.named_arrays import to_named
 
 # Named like a network's parameters, because some transformations select tensors by name.
@@ -310,6 +310,12 @@ def test_unknown_recipe_is_answered_with_the_choices():
 def test_a_recipe_of_a_user_can_be_named(monkeypatch):
     monkeypatch.setitem(RECIPES, "lion", RECIPES["adam"])
     assert OptimConfig("lion").initial_learning_rate == RECIPES["adam"].learning_rate
+
+
+def test_a_recipe_that_builds_no_chain_is_one_line(monkeypatch):
+    monkeypatch.setitem(RECIPES, "rate", Recipe("a learning rate", 0.1, lambda rate: rate))
+    with pytest.raises(UsageError, match=r"recipe 'rate' builds 0\.1: expected an optax chain"):
+        OptimConfig("rate").build()
 
 
 COPYING = ("copy_memory", "copy_memory_dense", "copy_memory_unitary", "weight_norm", "weight_norm_recovery")

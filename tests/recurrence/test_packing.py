@@ -9,6 +9,7 @@ import pytest
 from jax import export
 from table import Row, assert_close, every_kind_of_state, network, weighted_sum
 
+from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Dense
 from lrpt.networks.dropout import Masked
@@ -179,6 +180,18 @@ def test_sequences_of_64_steps_are_packed_by_rule_and_shorter_ones_when_asked_on
     xs = jnp.ones((steps, 8, 1))
     recur(lambda _, h, x: (h + x, (h, None)), None, xs[0], xs, xs[..., 0] > 0, tuning=Tuning(pack=pack))
     assert bool(found) == segments
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_step_that_needs_all_rows_is_told_about_packing(loop):
+    def step(params, h, x):
+        h = h + x + params
+        return h, (h, {})
+
+    memory, carry, xs = jnp.ones((ROWS, 3)), jnp.zeros((ROWS, 3)), jnp.zeros((STEPS, ROWS, 3))
+    with pytest.raises(UsageError, match=r"for [1-7] of the 8 rows of a padded batch.*or turn packing off with pack='never' .*add got"):
+        recur(step, memory, carry, xs, jnp.asarray(MASK), loop=loop, tuning=Tuning(pack="always"))
+    assert recur(step, memory, carry, xs, jnp.asarray(MASK), loop=loop, tuning=Tuning(pack="never"))[1].shape == xs.shape
 
 
 def test_a_symbolic_number_of_rows_has_no_parts():
