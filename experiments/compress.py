@@ -27,6 +27,7 @@ import numpy as np
 import tyro
 from jaxtyping import PyTree
 
+from lrpt.analysis.budgets import known_form
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import experiment_of
 from lrpt.cli.finished.trained import flags, not_one_source, read_run
@@ -34,16 +35,16 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
 from lrpt.compression.moments import Moments, second_moments
 from lrpt.compression.nearest import check_error
-from lrpt.compression.network import TARGETS, Compression, check_size, compress
+from lrpt.compression.network import TARGETS, Compression, check_size, check_target, compress
 from lrpt.compression.stored import full_matrices, specs_of
 from lrpt.compression.survey import distances
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
 from lrpt.interop.pytorch import Cells, as_linen, bound, is_state_dict, read, read_layers, replaced, write
 from lrpt.matrices import num_params
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
-from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import save
@@ -122,7 +123,7 @@ class Options:
 
     def _check_values(self) -> None:
         """Raise a UsageError if no network could be compressed so. `compress` checks it too, after minutes of work."""
-        check_choice("parametrization", self.parametrization, TARGETS)
+        check_target(self.parametrization)
         if self.structures:
             return
         check_size(self.parametrization, self.rank, self.error, self.tied)
@@ -135,7 +136,7 @@ class Options:
         Raises:
           UsageError: a size does not fit the matrices. `compress` checks it too, after minutes of work.
         """
-        form, given = FORMS[self.parametrization], {"rank": self.rank, "blocks": self.blocks, "density": self.density}
+        form, given = known_form(self.parametrization), {"rank": self.rank, "blocks": self.blocks, "density": self.density}
         needed = {setting: given[setting] for setting in form.settings}
         if self.input_rank is not None:
             _check_fit(network, "input", MatrixConfig("low_rank", self.input_rank))
@@ -153,7 +154,7 @@ class Options:
 def _check_fit(network: Recurrent, role: str, storage: MatrixConfig) -> None:
     """Raise a UsageError if the matrices of a role cannot be stored so."""
     for name, spec in specs_of(network, role).values():
-        FORMS[storage.kind].arrays(name, spec, storage)
+        known_form(storage.kind).arrays(name, spec, storage)
 
 
 def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
@@ -310,7 +311,7 @@ ys = network.apply({{"params": params}}, jax.numpy.zeros((1, 5, {width})))  # ba
 
 def _constructed(config: MatrixConfig) -> str:
     """Return Python code that makes a configuration, without settings that have their defaults, and sizes that its kind does not read."""
-    left_out = {"kind", "rank", "blocks", "density"} - set(FORMS[config.kind].settings)
+    left_out = {"kind", "rank", "blocks", "density"} - set(known_form(config.kind).settings)
     named = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in left_out}
     words = (f"{name}={value!r}" for name, value in named.items() if value != getattr(MatrixConfig, name))
     return f"MatrixConfig({', '.join([repr(config.kind), *words])})"
@@ -330,7 +331,7 @@ def _beside(trained: Loaded, config: RecurrentConfig) -> Path:
     if trained.is_kept:
         directory = Path("runs") / trained.experiment / directory.name
     stored = config.matrices
-    form = FORMS[stored.kind]
+    form = known_form(stored.kind)
     name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' if stored.tied else ''}"
     return directory.with_name(f"{directory.name}-{name}")
 

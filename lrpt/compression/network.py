@@ -3,7 +3,7 @@
 The error of a matrix can be weighted by the second moments of the rows that the cell multiplies by it (`lrpt.compression.moments`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,18 +15,35 @@ from lrpt.compression.groups import Factors, MatrixReport, common_rank, fitted, 
 from lrpt.compression.moments import Moments
 from lrpt.compression.nearest import checked_moments
 from lrpt.compression.stored import full_matrices, stored_matrices
-from lrpt.compression.structures import nearest, to_dense
+from lrpt.compression.structures import PROJECTIONS, nearest, to_dense
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import ROW_NORMS, Matrix, field_of
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
-from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, form_of, settings_of
 from lrpt.specs import MatrixSpec
 
 DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
 """Targets whose errors may be weighted, and whether they have a diagonal."""
 
-TARGETS = [kind for kind in FORMS if kind != "dense"]
-"""Parametrizations that a network can be brought to."""
+
+class Targets(Collection[str]):
+    """Names of the parametrizations that a network can be brought to: those with a form and a rule for the nearest matrix.
+
+    They are read when they are needed, so that entries that a user adds to `PROJECTIONS` are there too.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        kinds = (kind for kind in PARAMETRIZATIONS if kind != "dense" and kind.removesuffix("_plus_diagonal") in PROJECTIONS)
+        return (kind for kind in kinds if form_of(kind) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, kind: object) -> bool:
+        return any(kind == own for own in self)
+
+
+TARGETS = Targets()
 
 
 class Compression(NamedTuple):
@@ -101,7 +118,7 @@ def compress(
         recurrent, reports = fitted(groups, sizes["rank"], tied)
     else:
         given = {"rank": rank, "blocks": blocks, "density": density}
-        sizes = {setting: given[setting] for setting in FORMS[parametrization].settings}
+        sizes = {setting: given[setting] for setting in settings_of(parametrization) or ()}
         recurrent, reports = _projected(full_matrices(params, network), MatrixConfig(parametrization, **sizes), moments)
     inputs, changes, more = _inputs(params, network, input_rank)
     kept = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
@@ -110,16 +127,26 @@ def compress(
     return Compression(smaller, config, reports + more, network.input_size)
 
 
+def check_target(kind: str) -> None:
+    """Raise a UsageError unless a network can be brought to a parametrization."""
+    if kind in PARAMETRIZATIONS and kind not in TARGETS and kind != "dense":
+        raise UsageError(
+            f"parametrization is '{kind}', which has no rule for the nearest matrix: give it a form, and add a rule to "
+            f"lrpt.compression.structures.PROJECTIONS, or choose from {', '.join(TARGETS)}"
+        )
+    check_choice("parametrization", kind, TARGETS)
+
+
 def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
     """Raise a UsageError if no network can be compressed to a parametrization so. Arguments as in `compress`."""
-    check_choice("parametrization", kind, TARGETS)
+    check_target(kind)
     if kind in DIAGONAL:
         if (rank is None) == (error is None):
             raise UsageError(f"rank is {rank} and error is {error}: give one of them, as in --rank 16 or --error 0.1")
     elif error is not None or tied:
         raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
-    elif (rank is None) == ("rank" in FORMS[kind].settings):
-        raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(FORMS[kind].settings) or 'no size'}: give these, and no other")
+    elif (rank is None) == ("rank" in (settings_of(kind) or ())):
+        raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(settings_of(kind) or ()) or 'no size'}: give these, and no other")
 
 
 def _checked_moments(moments: Moments | None, specs: Mapping[str, MatrixSpec]) -> Moments | None:
@@ -156,7 +183,7 @@ def _projected(
     for name, (spec, W) in stored.items():
         arrays = nearest(W, name, spec, config)
         approximation = to_dense(arrays, name, spec, config)
-        rank = config.rank if "rank" in FORMS[config.kind].settings else None
+        rank = config.rank if "rank" in (settings_of(config.kind) or ()) else None
         reports.append(report_on(f"recurrent/{name}", W, approximation, None if moments is None else moments[name], rank, 1))
         tree[name] = {field: np.asarray(array, np.float32) for field, array in arrays.items()}
     return tree, reports
@@ -171,7 +198,8 @@ def _inputs(params: PyTree, network: Recurrent, rank: int | None) -> tuple[dict[
     if stored and network.config.matrices.weight_norm:
         specs = {name: spec for name, (spec, _) in stored.items()}
         arrays = {name: _arrays(matrix) for name, (_, matrix) in stored.items()}
-        shares = bool(FORMS[network.config.inputs.kind].shared)
+        form = form_of(network.config.inputs.kind)
+        shares = form is not None and bool(form.shared)
         return {"input": tree_of(arrays, specs, tied=shares and network.config.inputs.tied)}, {}, []
     return {}, {}, []
 

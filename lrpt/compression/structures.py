@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from lrpt.compression.nearest import fit
 from lrpt.errors import UsageError
-from lrpt.parametrizations import FORMS, MatrixConfig, SumForm
+from lrpt.parametrizations import FORMS, MatrixConfig, SumForm, form_of
 from lrpt.specs import MatrixSpec
 
 Arrays = dict[str, np.ndarray]
@@ -40,7 +40,7 @@ def nearest(W: Float[np.ndarray, "i o"], name: str, spec: MatrixSpec, config: Ma
     Raises:
       UsageError: the form does not fit, or nothing is known about it.
     """
-    form = FORMS.get(config.kind)
+    form = form_of(config.kind)
     kind = config.kind.removesuffix("_plus_diagonal")
     if form is None or kind not in PROJECTIONS:
         raise UsageError(f"nothing is known about the nearest matrix of kind '{config.kind}': choose from {', '.join(PROJECTIONS)}")
@@ -81,7 +81,8 @@ def _alternated(
 def to_dense(arrays: Mapping[str, np.ndarray], name: str, spec: MatrixSpec, config: MatrixConfig) -> Float[np.ndarray, "i o"]:
     """Return the dense matrix that arrays of a form stand for, in double precision."""
     with jax.enable_x64(True):
-        return np.asarray(FORMS[config.kind].matrix(name, spec, config, arrays).to_dense())  # type: ignore[arg-type]
+        form: Any = form_of(config.kind)
+        return np.asarray(form.matrix(name, spec, config, arrays).to_dense())
 
 
 def _low_rank(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfig) -> Arrays:

@@ -10,7 +10,7 @@ from lrpt.analysis.budgets import closest_storage, parameters_of
 from lrpt.compression.nearest import relative_error
 from lrpt.compression.network import TARGETS
 from lrpt.compression.structures import nearest, to_dense
-from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.parametrizations import MatrixConfig, settings_of
 from lrpt.specs import MatrixSpec
 
 
@@ -48,6 +48,6 @@ def distances(matrices: Mapping[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]
         for kind in TARGETS:
             config = closest_storage(kind, spec, budget)
             residual = relative_error(W, to_dense(nearest(W, name, spec, config), name, spec, config))
-            sizes = {setting: getattr(config, setting) for setting in FORMS[kind].settings}
+            sizes = {setting: getattr(config, setting) for setting in settings_of(kind) or ()}
             found.append(Distance(name, kind, sizes, parameters_of(spec, config), residual))
     return found

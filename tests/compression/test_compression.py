@@ -29,11 +29,13 @@ from threadpoolctl import threadpool_limits
 from lrpt.compression.moments import second_moments
 from lrpt.compression.nearest import _Problem, fit, rank_for, relative_error
 from lrpt.compression.network import compress
+from lrpt.compression.structures import PROJECTIONS
 from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Cell
 from lrpt.interop.pytorch import read
 from lrpt.networks.recurrent import Recurrent, cell_params
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, Structured
 from lrpt.recurrence import recur
 from lrpt.runs.named_arrays import from_named, to_named
 
@@ -332,6 +334,23 @@ def test_networks_that_are_not_dense_are_the_same_too(row):
     found = compress(params, recurrent, rank=SIZE)
     assert not found.config.matrices.weight_norm
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
+
+
+def test_a_form_of_the_user_is_a_target_if_it_has_a_rule(tables, monkeypatch):
+    class Halved(type(FORMS["block_diagonal"])):
+        short = "HALF"
+
+    PARAMETRIZATIONS["halved"] = partial(Structured, form=Halved())
+    params, recurrent = trained(Row("gru", "dense"))
+    with pytest.raises(
+        UsageError, match=r"'halved', which has no rule for the nearest matrix: give it a form, and add a rule to .*PROJECTIONS"
+    ):
+        compress(params, recurrent, parametrization="halved", blocks=2)
+    monkeypatch.setitem(PROJECTIONS, "halved", PROJECTIONS["block_diagonal"])
+    found = compress(params, recurrent, parametrization="halved", blocks=2)
+    known = compress(params, recurrent, parametrization="block_diagonal", blocks=2)
+    assert_close(found.params, known.params, 0, 0)
+    assert (found.config.parametrization, found.config.label) == ("halved", f"HALF-GRU {SIZE}/2")
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
