@@ -277,7 +277,7 @@ def _smallest(judged: Judged) -> str:
         f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}{_open(bits)})"
         for name, bits in run.items()
     ]
-    return f"With the better of two recipes of this project, {'; '.join(said)}." if said else ""
+    return f"With the better of our two recipes, {'; '.join(said)}." if said else ""
 
 
 def _bits_of_published_size(judged: Judged) -> dict[str, JudgedQuantity]:
