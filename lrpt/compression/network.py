@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from lrpt.analysis.budgets import known_form
 from lrpt.compression.groups import Factors, MatrixReport, common_rank, fitted, grouped, report_on, tree_of
 from lrpt.compression.moments import Moments
 from lrpt.compression.nearest import checked_moments
@@ -19,7 +20,7 @@ from lrpt.compression.structures import PROJECTIONS, nearest, to_dense
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import ROW_NORMS, Matrix, field_of
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, form_of, settings_of
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, form_of
 from lrpt.specs import MatrixSpec
 
 DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
@@ -118,7 +119,7 @@ def compress(
         recurrent, reports = fitted(groups, sizes["rank"], tied)
     else:
         given = {"rank": rank, "blocks": blocks, "density": density}
-        sizes = {setting: given[setting] for setting in settings_of(parametrization) or ()}
+        sizes = {setting: given[setting] for setting in known_form(parametrization).settings}
         recurrent, reports = _projected(full_matrices(params, network), MatrixConfig(parametrization, **sizes), moments)
     inputs, changes, more = _inputs(params, network, input_rank)
     kept = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
@@ -145,8 +146,8 @@ def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> 
             raise UsageError(f"rank is {rank} and error is {error}: give one of them, as in --rank 16 or --error 0.1")
     elif error is not None or tied:
         raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
-    elif (rank is None) == ("rank" in (settings_of(kind) or ())):
-        raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(settings_of(kind) or ()) or 'no size'}: give these, and no other")
+    elif (rank is None) == ("rank" in (sizes := known_form(kind).settings)):
+        raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(sizes) or 'no size'}: give these, and no other")
 
 
 def _checked_moments(moments: Moments | None, specs: Mapping[str, MatrixSpec]) -> Moments | None:
@@ -183,7 +184,7 @@ def _projected(
     for name, (spec, W) in stored.items():
         arrays = nearest(W, name, spec, config)
         approximation = to_dense(arrays, name, spec, config)
-        rank = config.rank if "rank" in (settings_of(config.kind) or ()) else None
+        rank = config.rank if "rank" in known_form(config.kind).settings else None
         reports.append(report_on(f"recurrent/{name}", W, approximation, None if moments is None else moments[name], rank, 1))
         tree[name] = {field: np.asarray(array, np.float32) for field, array in arrays.items()}
     return tree, reports

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
+from lrpt.analysis.budgets import known_form
 from lrpt.compression.nearest import fit
 from lrpt.errors import UsageError
 from lrpt.parametrizations import FORMS, MatrixConfig, SumForm, form_of
@@ -81,8 +82,7 @@ def _alternated(
 def to_dense(arrays: Mapping[str, np.ndarray], name: str, spec: MatrixSpec, config: MatrixConfig) -> Float[np.ndarray, "i o"]:
     """Return the dense matrix that arrays of a form stand for, in double precision."""
     with jax.enable_x64(True):
-        form: Any = form_of(config.kind)
-        return np.asarray(form.matrix(name, spec, config, arrays).to_dense())
+        return np.asarray(known_form(config.kind).matrix(name, spec, config, arrays).to_dense())  # type: ignore[arg-type]
 
 
 def _low_rank(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfig) -> Arrays:

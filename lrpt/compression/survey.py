@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.budgets import closest_storage, parameters_of
+from lrpt.analysis.budgets import closest_storage, known_form, parameters_of
 from lrpt.compression.nearest import relative_error
 from lrpt.compression.network import TARGETS
 from lrpt.compression.structures import nearest, to_dense
-from lrpt.parametrizations import MatrixConfig, settings_of
+from lrpt.parametrizations import MatrixConfig
 from lrpt.specs import MatrixSpec
 
 
@@ -48,6 +48,6 @@ def distances(matrices: Mapping[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]
         for kind in TARGETS:
             config = closest_storage(kind, spec, budget)
             residual = relative_error(W, to_dense(nearest(W, name, spec, config), name, spec, config))
-            sizes = {setting: getattr(config, setting) for setting in settings_of(kind) or ()}
+            sizes = {setting: getattr(config, setting) for setting in known_form(kind).settings}
             found.append(Distance(name, kind, sizes, parameters_of(spec, config), residual))
     return found

@@ -149,8 +149,8 @@ def run(
       The state after the last step of each sequence, and the outputs of all steps. A sequence of length 0 keeps its first state.
 
     Raises:
-      UsageError: inputs, lengths and state do not have the same batch, lengths are known to be no numbers of steps, or the loop is not a
-        `SequenceLoopConfig`.
+      UsageError: inputs, lengths and state do not have the same batch, lengths are known to be no numbers of steps, resets are no booleans
+        of all steps, or the loop is not a `SequenceLoopConfig`.
     """
     if not isinstance(loop, SequenceLoopConfig):
         raise UsageError(f"loop is {loop!r}: give a SequenceLoopConfig of lrpt.networks.configuration, such as SequenceLoopConfig('plain')")
@@ -158,13 +158,13 @@ def run(
     _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
     _check_lengths(lengths, inputs.shape[axis])
     _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
-    xs = _time_major(inputs, axis, batch)
+    _check_resets(resets, inputs.shape[: inputs.ndim - order.feature_axes])
+    xs: PyTree = _time_major(inputs, axis, batch)
+    if resets is not None:
+        step, xs = _resetting(step), (xs, _time_major(jnp.asarray(resets), axis, batch))
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
     rows = None if lengths is None else jnp.asarray(lengths).reshape(math.prod(batch))
     in_order = partial(_in_order, step, order, loop, with_carry)
-    if resets is not None:
-        check_resets(resets, inputs.shape[: inputs.ndim - order.feature_axes])
-        in_order, xs = partial(_in_order, resetting(step), order, loop, with_carry), (xs, _time_major(jnp.asarray(resets), axis, batch))
     last, ys = with_auto_axes(in_order, params, first, xs, rows, time=True)
     ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
     return jax.tree.map(lambda a: a.reshape(*batch, a.shape[-1]), last), ys
@@ -176,16 +176,7 @@ def _time_major(inputs: Array, axis: int, batch: tuple[int, ...]) -> Array:
     return xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
 
 
-def check_resets(resets: Any, shape: tuple[int, ...]) -> None:
-    """Raise a UsageError unless resets are booleans of a shape: one for each step of each sequence."""
-    if not jnp.issubdtype(jnp.result_type(resets), bool) or jnp.shape(resets) != shape:
-        raise UsageError(
-            f"resets are {jnp.result_type(resets)} of shape {jnp.shape(resets)}: give booleans of shape {shape}, true at steps that begin "
-            f"with a state of zeros"
-        )
-
-
-def resetting(step: Step) -> Step:
+def _resetting(step: Step) -> Step:
     """Return a step that takes (input, reset), and begins with a state of zeros in rows whose reset is true."""
 
     def body(params: PyTree, carry: PyTree, x: tuple[PyTree, Array]) -> Any:
@@ -221,6 +212,15 @@ def _check_lengths(lengths: Any, steps: int) -> None:
     for length in () if isinstance(lengths, Tracer) else np.ravel(lengths):
         if not 0 <= length <= steps:
             raise UsageError(f"seq_lengths contain {length}, and the sequences have {steps} steps: give integers from 0 to {steps}")
+
+
+def _check_resets(resets: Any, shape: tuple[int, ...]) -> None:
+    """Raise a UsageError unless resets are booleans of a shape: one for each step of each sequence."""
+    if resets is not None and not (jnp.issubdtype(jnp.result_type(resets), bool) and jnp.shape(resets) == shape):
+        raise UsageError(
+            f"resets are {jnp.result_type(resets)} of shape {jnp.shape(resets)}: give booleans of shape {shape}, true at steps that begin "
+            f"with a state of zeros"
+        )
 
 
 def _recur(step: Step, params: PyTree, carry: PyTree, xs: PyTree, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[PyTree, Array]:

@@ -118,7 +118,7 @@ class Label(NamedTuple):
 
 def label_of(config: MatrixConfig) -> Label:
     """Return the label of a configuration. A parametrization of the user has the abbreviation of its form, or its name for a prefix."""
-    form = ALL_FORMS.get(config.kind) or form_of(config.kind)
-    borrowed = config.kind not in ALL_FORMS and form in ALL_FORMS.values()
-    short = config.kind if form is None or borrowed or (not form.short and config.kind not in ALL_FORMS) else form.short
+    ours, form = ALL_FORMS.get(config.kind), form_of(config.kind)
+    of_user = None if form is None or form in ALL_FORMS.values() else form.short
+    short = of_user or config.kind if ours is None else ours.short
     return Label(f"{short}-" if short else "", "".join(f"/{getattr(config, setting)}" for setting in settings_of(config.kind) or ()))

@@ -74,7 +74,7 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
-        check_at_most(LARGEST_COUNT, self, "train.updates", "train.fresh_every", "train.evaluate_every")
+        check_at_most(LARGEST_COUNT, self, "train.updates", "train.fresh_every", "train.evaluate_every")  # others stay on the host
         check_positive(self, "train.checkpoint_minutes", *(["train.stop_below"] if self.stop_below is not None else []))
 
     @property

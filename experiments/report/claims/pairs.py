@@ -82,24 +82,26 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
     finding = _finding(pairs, decided)
     status = _relation_status(pairs, finding)
     at_smaller_scale = bool(smaller) or not all(pair.settled for pair in pairs)
-    seeds = _one_seed(decided) if len(pairs) == 1 else agreement(pairs, " seeds agree")
+    seeds = seeds_that_agree(pairs)
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:
         return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, cut, *parts])), finding)
     if len(pairs) == 1 and status is not Status.DIVERGED:
-        points = direction(decided[0]) if decided else "neither shows it"
-        return Verdict(Status.ONE_SEED, ", ".join([points, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
+        direction = _direction(decided[0]) if decided else "neither shows it"
+        return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
     return Verdict(status, ", ".join(parts), finding)
 
 
-def _one_seed(decided: Sequence[Pair]) -> str:
-    """Return 'one seed', and which way it points."""
-    return f"one seed, {direction(decided[0])}" if decided else "one seed"
+def seeds_that_agree(pairs: Sequence[Pair]) -> str:
+    """Return how many seeds agree, such as '2 of 3 seeds agree'; or 'one seed', and which way it points if it is decided."""
+    if len(pairs) > 1:
+        return agreement(pairs, " seeds agree")
+    (pair,) = pairs
+    return "one seed" if pair.agrees is None else f"one seed, {_direction(pair)}"
 
 
-def direction(pair: Pair) -> str:
-    """Return which way a pair that is decided points."""
+def _direction(pair: Pair) -> str:
     return "as the paper says" if pair.agrees else "against the paper"
 
 

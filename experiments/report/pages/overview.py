@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from experiments.report.claims.contests import EndsAbove
 from experiments.report.claims.judged import KINDS, NONE, Judged, JudgedQuantity, JudgedRelation, tally
-from experiments.report.claims.pairs import LEVEL, direction, is_testable
+from experiments.report.claims.pairs import LEVEL, is_testable, seeds_that_agree
 from experiments.report.claims.rows import QUOTED
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.claims.weaker import is_of_weaker, surplus
@@ -50,12 +50,7 @@ def _outcome(found: JudgedRelation) -> list[str]:
 
 def _short_verdict(found: JudgedRelation) -> str:
     """Return a verdict without what is smaller about the runs."""
-    if not found.smaller:
-        return str(found.verdict)
-    first = found.pairs[0]
-    alone = f"one seed, {direction(first)}" if first.agrees is not None else "one seed"
-    seeds = f"{found.seeds} seeds agree" if len(found.pairs) > 1 else alone
-    return f"{found.verdict.finding.value} ({seeds})"
+    return f"{found.verdict.finding.value} ({seeds_that_agree(found.pairs)})" if found.smaller else str(found.verdict)
 
 
 def _counts(judged: Sequence[Judged]) -> str:
