@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
@@ -80,12 +81,15 @@ class Recipe:
       build: `learning_rate -> optax.GradientTransformation`; its `update` needs the parameters. The learning rate may be an optax
         schedule.
       recovers: whether training can continue after a gradient that is not finite.
+      evaluated: `(state of the chain, parameters) -> parameters`; the parameters that are evaluated and kept, such as an average of the
+        trained ones. None: the trained ones.
     """
 
     description: str
     learning_rate: float
     build: Callable[[LearningRate], optax.GradientTransformation]
     recovers: bool = False
+    evaluated: Callable[[optax.OptState, optax.Params], optax.Params] | None = None
 
 
 RECIPES: dict[str, Recipe] = {
@@ -263,12 +267,38 @@ class OptimConfig:
         recipe = RECIPES[self.recipe].build(self.initial_learning_rate if learning_rate is None else learning_rate)
         if not (hasattr(recipe, "init") and hasattr(recipe, "update")):
             raise UsageError(f"recipe '{self.recipe}' builds {recipe!r}: expected an optax chain, which has `init` and `update`")
-        before = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
+        before, after = self._around()
+        return optax.chain(*before, recipe, *after) if before or after else recipe
+
+    def evaluated(self, opt_state: optax.OptState, params: optax.Params) -> optax.Params:
+        """Return the parameters that are evaluated and kept: those of `Recipe.evaluated`.
+
+        Args:
+          opt_state: state of the chain that `build` returns.
+          params: the trained parameters.
+
+        Raises:
+          UsageError: the recipe returns something else than parameters of the same names and shapes.
+        """
+        evaluated = RECIPES[self.recipe].evaluated
+        if evaluated is None:
+            return params
+        before, after = self._around()
+        found = evaluated(opt_state[len(before)] if before or after else opt_state, params)  # type: ignore[index]
+        if jax.tree.structure(found) != jax.tree.structure(params) or jax.tree.map(jnp.shape, found) != jax.tree.map(jnp.shape, params):
+            raise UsageError(
+                f"`evaluated` of recipe '{self.recipe}' does not return parameters of the names and shapes of the trained ones"
+            )
+        return found
+
+    def _around(self) -> tuple[list[optax.GradientTransformation], list[optax.GradientTransformation]]:
+        """Return the transformations before and after the recipe."""
+        scale = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
         if not self.weight_decay:
-            return optax.chain(*before, recipe) if before else recipe
+            return scale, []
         if self.weight_decay_form == "decoupled":
-            return optax.chain(*before, recipe, shrink_after(self.weight_decay))
-        return optax.chain(*before, optax.add_decayed_weights(self.weight_decay), recipe)
+            return scale, [shrink_after(self.weight_decay)]
+        return [*scale, optax.add_decayed_weights(self.weight_decay)], []
 
 
 def _is_positive(value: Any) -> bool:

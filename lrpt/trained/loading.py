@@ -33,7 +33,7 @@ from lrpt.trained.saving import write_network
 from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import evaluator_of_one
 from lrpt.training.setup import initial_state
-from lrpt.training.step import Variables
+from lrpt.training.step import Variables, evaluated_variables
 
 State = Literal["best", "last"]
 
@@ -282,9 +282,9 @@ class Loaded:
         check_data(self.path, newest.metadata, self.task, "name another run")
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
-            return newest.update, newest.state.variables
+            return newest.update, evaluated_variables(self.config.optim, newest.state)
         restored = checkpoints.restore_best(newest.state, best, f"these are the weights of update {newest.update}") or newest
-        return restored.update, restored.state.variables
+        return restored.update, evaluated_variables(self.config.optim, restored.state)
 
 
 def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:

@@ -15,10 +15,11 @@ from jaxtyping import Array, Float, Int, PyTree
 from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError
 from lrpt.networks.counting import count
+from lrpt.optim import RECIPES
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
-from lrpt.training.step import Collectives, Metrics, TrainState, Variables, evaluate, train_steps
+from lrpt.training.step import Collectives, Metrics, TrainState, Variables, evaluate, evaluated_variables, train_steps
 
 
 class Program:
@@ -53,8 +54,14 @@ class Program:
             return train_steps(model, task, optimizer, state, arrays, indices, collectives, epoch, settings, reset_every)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
+        averages = RECIPES[config.optim.recipe].evaluated is not None
+        self._evaluated = parallel.compile_for(layout, partial(evaluated_variables, config.optim)) if averages else None
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout, by_length)
         self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout, by_length)
+
+    def evaluated(self, state: TrainState) -> Variables:
+        """Return the variables that are evaluated, of all models. State and variables lie on the devices."""
+        return state.variables if self._evaluated is None else self._evaluated(state)
 
 
 def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:

@@ -22,7 +22,7 @@ from lrpt.training.progress import Progress
 from lrpt.training.result import result_of
 from lrpt.training.selection import has_diverged
 from lrpt.training.setup import Setup
-from lrpt.training.step import GRADIENT_NORM, TrainState
+from lrpt.training.step import GRADIENT_NORM, TrainState, evaluated_variables
 
 
 class Run(Setup):
@@ -232,19 +232,23 @@ class Run(Setup):
         """Return whether a checkpoint is overdue by the clock."""
         return time.monotonic() - self.saved_at > 60 * self.config.train.checkpoint_minutes
 
-    def best_variables(self, state: TrainState) -> dict[str, Any]:
-        """Return the variables with the lowest validation loss.
+    def variables(self, state: TrainState) -> dict[str, Any]:
+        """Return the variables that are evaluated and kept."""
+        return evaluated_variables(self.config.optim, state)
+
+    def best_state(self, state: TrainState) -> TrainState:
+        """Return the state with the lowest validation loss.
 
         Args:
-          state: the current state. If the best checkpoint is damaged, its variables are returned with a warning, and the latest evaluation
-            becomes the best one.
+          state: the current state. If the best checkpoint is damaged, it is returned with a warning, and the latest evaluation becomes the
+            best one.
         """
         otherwise = f"the result of {self.label} is that of the latest evaluation, not of the best"
         restored = on_primary(self.checkpoints.restore_best, state, self.progress.best["update"], otherwise)
         if restored is None:
             latest = on_primary(self._evaluations)[-1]
             self.progress.best = {name: value for name, value in latest.items() if name not in ("seconds", "split")}
-        return (state if restored is None else restored.state).variables
+        return state if restored is None else restored.state
 
     # The end
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 from lrpt.errors import UsageError
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
-from lrpt.optim import by_part, recoveries
+from lrpt.optim import OptimConfig, by_part, recoveries
 from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
 
@@ -102,6 +102,11 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
         return TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32), carry, collections or None, noise)
 
     return init(jax.random.key(seed), train.arrays)
+
+
+def evaluated_variables(optim: OptimConfig, state: TrainState) -> dict[str, Any]:
+    """Return the variables that are evaluated and kept: the trained parameters, or those of `lrpt.optim.Recipe.evaluated`."""
+    return {**state.variables, "params": optim.evaluated(state.opt_state, state.params)}
 
 
 def _shortened(inputs: Array) -> Array:

@@ -87,10 +87,11 @@ class Trainer:
     def _evaluate(self, bar: Bar) -> None:
         """Evaluate all runs on the validation split, and on the test split if asked to. Save a checkpoint of each."""
         start = time.monotonic()
-        found = self._summarized(self.program.valid(self._state.variables, self._valid_arrays))
+        variables = self.program.evaluated(self._state)
+        found = self._summarized(self.program.valid(variables, self._valid_arrays))
         tested: Sequence[dict[str, float] | None] = [None] * len(self.runs)
         if self._test_arrays is not None:
-            tested = self._summarized(self.program.test(self._state.variables, self._test_arrays))
+            tested = self._summarized(self.program.test(variables, self._test_arrays))
         seconds = time.monotonic() - start
         states, changed = self.states(), False
         for i, (run, metrics, test) in enumerate(zip(self.runs, found, tested, strict=True)):
@@ -109,7 +110,7 @@ class Trainer:
         """Tell the observers of the evaluation that a run has just recorded."""
         if not (self.observers and processes.is_primary()):
             return
-        evaluation = Evaluation(run.path, run.label, self.update, run.latest, run.task, run.model, state.variables)
+        evaluation = Evaluation(run.path, run.label, self.update, run.latest, run.task, run.model, run.variables(state))
         for observer in self.observers:
             observer.evaluated(evaluation)
 
@@ -124,8 +125,8 @@ class Trainer:
         """Return the state from which training continues with a lower learning rate: this one, or the best one if the recipe says so."""
         if not run.config.optim.return_to_best:
             return state
-        best = run.best_variables(state)
-        return state._replace(params=best["params"], collections={k: v for k, v in best.items() if k != "params"} or None)
+        best = run.best_state(state)
+        return state._replace(params=best.params, collections=best.collections)
 
     def _finish(self) -> None:
         """Evaluate the best parameters of finished runs on the test split and write their results."""
@@ -140,7 +141,8 @@ class Trainer:
         """Return the test metrics of each run, for stopped ones with the parameters that were best on the validation split."""
         if all(run.task.splits["test"] is run.task.splits["valid"] for run in self.runs):
             return [run.progress.best_metrics for run in self.runs]
-        best = [run.best_variables(state) if run.stopped else state.variables for run, state in zip(self.runs, self.states(), strict=True)]
+        kept = [run.best_state(state) if run.stopped else state for run, state in zip(self.runs, self.states(), strict=True)]
+        best = [run.variables(state) for run, state in zip(self.runs, kept, strict=True)]
         placed = parallel.place(self.layout, self._filled(best))
         return self._summarized(self.program.test(placed, self._place_arrays("test")))
 

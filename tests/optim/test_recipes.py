@@ -318,6 +318,24 @@ def test_a_recipe_that_builds_no_chain_is_one_line(monkeypatch):
         OptimConfig("rate").build()
 
 
+@pytest.mark.parametrize(
+    ("settings", "factor"),
+    [
+        ({}, 1.0),
+        ({"summed_steps": 3}, 3.0),
+        ({"weight_decay": 0.1}, 1.1),
+        ({"weight_decay": 0.1, "weight_decay_form": "decoupled"}, 1.0),
+    ],
+)
+def test_what_is_evaluated_comes_from_the_state_of_the_recipe(monkeypatch, settings, factor):
+    """The state holds the gradient that the recipe receives."""
+    recipe = Recipe("momentum", 0.1, lambda rate: optax.trace(0.9), evaluated=lambda state, params: state.trace)
+    monkeypatch.setitem(RECIPES, "trace", recipe)
+    config = OptimConfig("trace", **settings)
+    _, state = config.build().update(PARAMS, config.build().init(PARAMS), PARAMS)
+    jax.tree.map(lambda found, p: np.testing.assert_allclose(found, factor * p, rtol=1e-6), config.evaluated(state, PARAMS), PARAMS)
+
+
 COPYING = ("copy_memory", "copy_memory_dense", "copy_memory_unitary", "weight_norm", "weight_norm_recovery")
 DIGITS_AND_ADDING = ("adding", "adding_recovery", "permuted_mnist", "permuted_mnist_original")
 EPSILONS = {**dict.fromkeys(COPYING, 1e-8), **dict.fromkeys(DIGITS_AND_ADDING, 0.0)}

@@ -2,12 +2,17 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
-from tiny import CONFIG, changed, lines
+from tiny import CONFIG, changed, interrupted_after, lines
 
 import lrpt
+from lrpt.errors import UsageError
+from lrpt.optim import RECIPES, Recipe
+from lrpt.runs.named_arrays import to_named
 from lrpt.tasks import LabelledSequences
 from lrpt.training.loop import fit
 
@@ -52,3 +57,65 @@ def test_the_test_split_of_each_evaluation_has_its_own_examples(tmp_path):
     at_end = {line["split"]: line["loss"] for line in lines(tmp_path / "run")}
     assert at_end["test"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-5)
     assert at_end["test"] != pytest.approx(at_end["valid"], rel=1e-4)
+
+
+def mean_of_all():
+    """Counts the updates, and keeps the mean of the parameters after each of them."""
+
+    def update(updates, state, params):
+        count, mean = state[0] + 1, jax.tree.map(lambda m, p, u: m + (p + u - m) / (state[0] + 1), state[1], params, updates)
+        return updates, (count, mean)
+
+    return optax.GradientTransformation(lambda params: (jnp.zeros(()), jax.tree.map(jnp.zeros_like, params)), update)
+
+
+class Variables:
+    """Collects the variables of each evaluation."""
+
+    def __init__(self):
+        self.found = {}
+
+    def evaluated(self, evaluation):
+        self.found[evaluation.update] = to_named(evaluation.variables)
+
+
+@pytest.fixture
+def averaging(monkeypatch):
+    """Two recipes with the same updates; the second one evaluates their mean."""
+    monkeypatch.setitem(RECIPES, "trained", Recipe("SGD", 0.5, optax.sgd))
+    averaged = Recipe("SGD", 0.5, lambda rate: optax.chain(optax.sgd(rate), mean_of_all()), evaluated=lambda state, params: state[-1][1])
+    monkeypatch.setitem(RECIPES, "averaged", averaged)
+
+
+@pytest.mark.parametrize("optim", [{}, {"summed_steps": 2, "weight_decay": 0.01}])
+def test_the_parameters_that_a_recipe_evaluates_are_evaluated_kept_and_loaded(averaging, tmp_path, optim):
+    """The oracle is the mean of the parameters of a run that evaluates what it trains, after each update."""
+    each, few = Variables(), Variables()
+    sizes = {"valid_size": 12}
+    trained = changed(CONFIG, optim={"recipe": "trained", **optim}, data=sizes, train={"updates": 8, "evaluate_every": 1})
+    averaged = changed(CONFIG, optim={"recipe": "averaged", **optim}, data=sizes, train={"updates": 8})
+    fit(trained, {0: tmp_path / "trained"}, devices=1, observers=[each])
+    (result,) = fit(averaged, {0: tmp_path / "averaged"}, devices=1, observers=[few])
+    for update in (4, 8):
+        for name, found in few.found[update].items():
+            expected = np.mean([each.found[n + 1][name] for n in range(update)], axis=0)
+            np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6, err_msg=f"{name} at {update}")
+    loaded = lrpt.load(tmp_path / "averaged", data=type(CONFIG.data))
+    for name, array in to_named(loaded.variables).items():
+        np.testing.assert_allclose(array, few.found[result["best_update"]][name], rtol=1e-6, err_msg=name)
+    assert loaded.evaluate()["test"]["loss"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-5)
+
+
+def test_a_resumed_run_goes_on_from_the_trained_parameters(averaging, tmp_path):
+    config = changed(CONFIG, optim={"recipe": "averaged"})
+    (whole,) = fit(config, {0: tmp_path / "whole"}, devices=1)
+    with interrupted_after(2):
+        fit(config, {0: tmp_path / "parts"}, devices=1)
+    (parts,) = fit(config, {0: tmp_path / "parts"}, devices=1)
+    assert whole["metrics"] == parts["metrics"]
+
+
+def test_parameters_of_another_form_are_one_line(monkeypatch, tmp_path):
+    monkeypatch.setitem(RECIPES, "wrong", Recipe("SGD", 0.5, optax.sgd, evaluated=lambda state, params: state))
+    with pytest.raises(UsageError, match="`evaluated` of recipe 'wrong' does not return parameters of the names and shapes"):
+        fit(changed(CONFIG, optim={"recipe": "wrong"}), {0: tmp_path / "run"}, devices=1)
