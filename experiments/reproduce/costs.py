@@ -50,7 +50,7 @@ LOW_RANK = 1.35
 the peak (presets of char_lm on a Xeon: 1.4 for lrd-3298-128 and 1.5 for lrd-1000-64-tied, relative to gru-1000, 1.2 for LSTMs)"""
 
 LAUNCHES = 4e-5
-"""seconds of one step of one layer on an accelerator, forward and back, however few numbers it computes (docs/performance.md: 32 ms for 784
+"""seconds of one step of one layer on an accelerator, forward and back, however few numbers it computes (docs/gpu.md: 32 ms for 784
 steps of a GRU of 128 units on an H100)"""
 
 ENDLESS = 10**9

@@ -1,7 +1,7 @@
 """Two Pallas kernels for Mosaic GPU: a low-rank GRU over a whole sequence in one launch, forward and backward.
 
 The bodies are tested in Pallas's GPU interpret mode on CPU, which has no clusters, tensor-core rounding, register layouts or swizzled
-memory. On a Hopper GPU, tests compare values and gradients with the plain path in full precision. docs/performance.md has errors and times.
+memory. On a Hopper GPU, tests compare values and gradients with the plain path in full precision. docs/gpu.md has errors and times.
 
 A block of threads processes 8 examples, which are the columns of its tiles. It copies the factors to shared memory once and keeps the
 state in registers; only the inputs and outputs of each step pass through global memory. Products run on the tensor cores (`wgmma`), which
