@@ -107,6 +107,13 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def check_booleans(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is True or False. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if not isinstance(value, bool):
+            raise UsageError(f"{flag} is {value!r}: expected True or False")
+
+
 def check_numbers(config: object, *flags: str, optional: bool = False) -> None:
     """Raise a UsageError unless the value of each of `flags` is a real number, and no boolean. Arguments as in `check_integers`."""
     for flag, value in _values(config, flags):

@@ -206,8 +206,8 @@ class RNN(nn.Module):
           initial_carry: state before the first step (None: zeros).
           init_key: key for the initial state, which no cell uses.
           seq_lengths: number of steps of each sequence. The final state is that after the last of them. Outputs behind it are not zeroed.
-          resets: true at steps that begin with a state of zeros, such as the first steps of episodes; booleans of the shape of the inputs
-            without features. (Flax has no such argument.)
+          resets: true at the first steps of episodes, which begin with a state of zeros; booleans of the shape of the inputs without
+            features. In reverse, the last steps of episodes do. (Flax has no such argument.)
           return_carry: whether to return the final state.
           time_major: whether time is the first axis.
           reverse: whether to read from the end.

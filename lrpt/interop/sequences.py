@@ -141,7 +141,8 @@ def run(
       inputs: (*batch, time, features) or (time, *batch, features), without features if they are symbols.
       order: axes and direction.
       lengths: number of steps of each sequence (None: all).
-      resets: true at steps that begin with a state of zeros, (*batch, time) or (time, *batch) (None: nowhere).
+      resets: true at the first steps of episodes, (*batch, time) or (time, *batch) (None: nowhere). Each episode is read from a state of
+        zeros: from its first step on, in reverse from its last one on.
       loop: the loop over time.
       with_carry: whether the state is needed.
 
@@ -160,10 +161,11 @@ def run(
     _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
     _check_resets(resets, inputs.shape[: inputs.ndim - order.feature_axes])
     xs: PyTree = _time_major(inputs, axis, batch)
-    if resets is not None:
-        step, xs = _resetting(step), (xs, _time_major(jnp.asarray(resets), axis, batch))
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
     rows = None if lengths is None else jnp.asarray(lengths).reshape(math.prod(batch))
+    if resets is not None:
+        begins = _time_major(jnp.asarray(resets), axis, batch)
+        step, xs = _resetting(step), (xs, _ends(begins, rows) if order.reverse else begins)
     in_order = partial(_in_order, step, order, loop, with_carry)
     last, ys = with_auto_axes(in_order, params, first, xs, rows, time=True)
     ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
@@ -174,6 +176,12 @@ def _time_major(inputs: Array, axis: int, batch: tuple[int, ...]) -> Array:
     """Return inputs with the axis of time first, and one axis for all sequences."""
     xs = jnp.moveaxis(inputs, axis, 0)
     return xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
+
+
+def _ends(begins: Bool[Array, "t b"], lengths: Int[Array, " b"] | None) -> Bool[Array, "t b"]:
+    """Return true at the steps before those that begin an episode, except for the last step of a sequence, which keeps its first state."""
+    ends = jnp.concatenate([begins[1:], jnp.zeros_like(begins[:1])])
+    return ends if lengths is None else ends & (jnp.arange(len(ends))[:, None] + 1 < lengths[None])
 
 
 def _resetting(step: Step) -> Step:

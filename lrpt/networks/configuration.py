@@ -122,7 +122,7 @@ class InitialConfig(DrawConfig):
     """Initialization of parameters and of the state."""
 
     carry_bias: float = 1.0
-    """initial bias of the carry (update) gate"""
+    """initial bias of the carry (update) gate (0: as the initialization draws biases)"""
     trainable_state: bool = True
     """train the state before the first step (else it is zero)"""
 

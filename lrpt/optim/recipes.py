@@ -80,15 +80,14 @@ class Recipe:
       learning_rate: the learning rate of the source.
       build: `learning_rate -> optax.GradientTransformation`; its `update` needs the parameters. The learning rate may be an optax
         schedule.
-      recovers: whether training can continue after a gradient that is not finite.
       evaluated: `(state of the chain, parameters) -> parameters`; the parameters that are evaluated and kept, such as an average of the
-        trained ones. None: the trained ones.
+        trained ones. None: the trained ones. Not together with decoupled weight decay or `return_to_best`, which change the
+        parameters behind the back of the chain.
     """
 
     description: str
     learning_rate: float
     build: Callable[[LearningRate], optax.GradientTransformation]
-    recovers: bool = False
     evaluated: Callable[[optax.OptState, optax.Params], optax.Params] | None = None
 
 
@@ -97,7 +96,6 @@ RECIPES: dict[str, Recipe] = {
         "norm clipping at 1 with NaN recovery, RMSProp (lowrank-gru, RNN_memory.py: low-rank GRUs)",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8)),
-        recovers=True,
     ),
     "copy_memory_dense": Recipe(
         "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: dense GRU and LSTM)",
@@ -118,7 +116,6 @@ RECIPES: dict[str, Recipe] = {
         "adding with the NaN recovery of copy_memory (not in the original; an LRD-GRU diverged without it)",
         1e-3,
         lambda learning_rate: optax.chain(clip_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, NO_EPS)),
-        recovers=True,
     ),
     "permuted_mnist": Recipe(
         "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",
@@ -140,25 +137,21 @@ RECIPES: dict[str, Recipe] = {
         "weight_norm with the NaN recovery of copy_memory (not in the paper: recoveries count gradients that are not finite)",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
-        recovers=True,
     ),
     "char_lm": Recipe(
         "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
-        recovers=True,
     ),
     "char_lm_apart": Recipe(
         "char_lm with separate clipping of the norms of schedulers and of all other parameters (not published: for variable computation)",
         1e-3,
         lambda learning_rate: optax.chain(clip_parts_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
-        recovers=True,
     ),
     "char_lm_original": Recipe(
         "char_lm with epsilon added to the uncorrected root, as in dl4mt-lm: smaller first updates",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(learning_rate)),
-        recovers=True,
     ),
     "char_lstm": Recipe(
         "Adam, weight decay of 1e-7 within the gradient (lowrank-lstm; made for a loss summed over the window, see optim.summed_steps)",
@@ -196,7 +189,7 @@ class OptimConfig:
             "form of weight decay",
             get_args(WeightDecayForm),
             notes="in_loss adds w times half the squared norm to the loss, decoupled multiplies by 1 - w after each update, at any "
-            "learning rate",
+            "learning rate (AdamW: 1 - learning rate times w)",
         ),
     ] = "in_loss"
     decay: float = 1.0
@@ -220,6 +213,12 @@ class OptimConfig:
         check_at_least(1, self, "optim.summed_steps", "optim.halve_after")
         check_at_least(0, self, "optim.decay_after", "optim.halvings")
         check_at_most(LARGEST_COUNT, self, "optim.summed_steps", "optim.halve_after", "optim.decay_after", "optim.halvings")
+        changed = "return_to_best" if self.return_to_best else "weight_decay_form decoupled" if self._after_recipe else None
+        if changed is not None and RECIPES[self.recipe].evaluated is not None:
+            raise UsageError(
+                f"optim.{changed} changes parameters after the recipe, and '{self.recipe}' evaluates an average that would not "
+                f"follow: leave one of both out"
+            )
         if self.learning_rate is not None and not _is_positive(self.learning_rate):
             own = f"; give a schedule to RECIPES['{self.recipe}'].build in your own loop" if callable(self.learning_rate) else ""
             raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")
@@ -267,8 +266,17 @@ class OptimConfig:
         recipe = RECIPES[self.recipe].build(self.initial_learning_rate if learning_rate is None else learning_rate)
         if not (hasattr(recipe, "init") and hasattr(recipe, "update")):
             raise UsageError(f"recipe '{self.recipe}' builds {recipe!r}: expected an optax chain, which has `init` and `update`")
-        before, after = self._around()
+        before, after = self._before_recipe, self._after_recipe
         return optax.chain(*before, recipe, *after) if before or after else recipe
+
+    def check_rate(self, opt_state: optax.OptState) -> None:
+        """Raise a UsageError if the learning rate is to change, and the state of the chain would keep the first one."""
+        changes = "decay" if self.decay < 1 else "halve_after" if self.halve_after is not None else None
+        if changes is not None and optax.tree.get_all_with_path(opt_state, "learning_rate"):
+            raise UsageError(
+                f"optim.{changes} would have no effect: recipe '{self.recipe}' keeps its learning rate in the state of the optimizer, as "
+                f"optax.inject_hyperparams does; build its chain with the learning rate that it is given"
+            )
 
     def evaluated(self, opt_state: optax.OptState, params: optax.Params) -> optax.Params:
         """Return the parameters that are evaluated and kept: those of `Recipe.evaluated`.
@@ -283,22 +291,24 @@ class OptimConfig:
         evaluated = RECIPES[self.recipe].evaluated
         if evaluated is None:
             return params
-        before, after = self._around()
-        found = evaluated(opt_state[len(before)] if before or after else opt_state, params)  # type: ignore[index]
+        before = len(self._before_recipe)
+        found = evaluated(opt_state[before] if before else opt_state, params)  # type: ignore[index]
         if jax.tree.structure(found) != jax.tree.structure(params) or jax.tree.map(jnp.shape, found) != jax.tree.map(jnp.shape, params):
             raise UsageError(
                 f"`evaluated` of recipe '{self.recipe}' does not return parameters of the names and shapes of the trained ones"
             )
         return found
 
-    def _around(self) -> tuple[list[optax.GradientTransformation], list[optax.GradientTransformation]]:
-        """Return the transformations before and after the recipe."""
+    @property
+    def _before_recipe(self) -> list[optax.GradientTransformation]:
         scale = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
-        if not self.weight_decay:
-            return scale, []
-        if self.weight_decay_form == "decoupled":
-            return scale, [shrink_after(self.weight_decay)]
-        return [*scale, optax.add_decayed_weights(self.weight_decay)], []
+        decays = self.weight_decay and self.weight_decay_form == "in_loss"
+        return [*scale, optax.add_decayed_weights(self.weight_decay)] if decays else scale
+
+    @property
+    def _after_recipe(self) -> list[optax.GradientTransformation]:
+        decays = self.weight_decay and self.weight_decay_form == "decoupled"
+        return [shrink_after(self.weight_decay)] if decays else []
 
 
 def _is_positive(value: Any) -> bool:

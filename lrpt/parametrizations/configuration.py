@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lrpt.errors import check_choice, check_integers, check_numbers, check_positive
+from lrpt.errors import check_booleans, check_choice, check_integers, check_numbers, check_positive
 from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.tables import Table
 
@@ -43,5 +43,6 @@ class MatrixConfig:
         check_choice("the parametrization of a MatrixConfig", self.kind, PARAMETRIZATIONS)
         check_choice("the initialization of a MatrixConfig", self.initialization, INITIALIZATIONS)
         check_integers(self, "rank", "blocks", optional=False)
+        check_booleans(self, "tied", "weight_norm")
         check_numbers(self, "density")
         check_positive(self, "initial_scale")

@@ -80,8 +80,9 @@ class Inference:
         return scaling.restore(self.model.apply(variables, scaling.standardize(inputs), mask))
 
     def _predictions_of_step(self, variables: Variables, state: Start, x: Array) -> tuple[Start, Array]:
-        predictions, carry = self._advance(variables, x[:, None], state)
-        return Start(carry, jnp.asarray(False)), predictions[:, 0] if self.interface.reads == "all" else predictions
+        scaling = self.interface.scaling
+        predictions, carry = self._advance(variables, scaling.standardize(x)[:, None], state)
+        return Start(carry, jnp.asarray(False)), scaling.restore(predictions[:, 0] if self.interface.reads == "all" else predictions)
 
     def _advance(self, variables: Variables, inputs: Array, start: Start | None) -> tuple[Array, PyTree]:
         return self.model.apply(variables, inputs, None, start, method="advance")

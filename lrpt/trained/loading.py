@@ -244,10 +244,9 @@ class Loaded:
         return self._inference.start(self.variables, rows)
 
     def step(self, state: Start, x: Float[Array, "b m"] | Int[Array, " b"]) -> tuple[Start, Float[Array, "b o"]]:
-        """Read one step of each sequence: (state, predictions), the same numbers as `model` gives for the whole sequence. Compiled once.
+        """Read one step of each sequence: (state, predictions), the same numbers as `predict` gives for the whole sequence. Compiled once.
 
-        A task with a scaling needs it here too: `scaling.restore(step(state, scaling.standardize(x))[1])`. Integers stand for numbers if
-        the network reads vectors, as in `predict`.
+        Inputs and predictions are in the units of the data. Integers stand for numbers if the network reads vectors, as in `predict`.
 
         Raises:
           UsageError: a symbol is not one of the network's, or `x` has the shape of sequences.

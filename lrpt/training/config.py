@@ -48,7 +48,7 @@ class TrainConfig:
     checkpoint_minutes: float = 10.0
     """longest time between two checkpoints, in minutes"""
     evaluation_batch: int = 500
-    """examples evaluated at once"""
+    """examples evaluated at once; in order stream: streams into which a split is cut, each read from the initial state"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
     patience: int | None = None

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lrpt.devices.processes import fail_together, on_primary
 from lrpt.errors import RemoteFailure, UsageError, line_of
-from lrpt.optim import RECIPES
+from lrpt.optim import recoveries
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.console import Console
 from lrpt.runs.layout import METRICS, RESULT
@@ -40,6 +41,7 @@ class Run(Setup):
       error: the error that ended the run, or None.
       latest: metrics of the latest evaluation by split.
       result: the content of `result.json`, once there is one.
+      recovers: whether the optimizer has a rule for gradients that are not finite.
       has_warned: whether it has warned of gradients whose norm is not finite.
     """
 
@@ -55,6 +57,7 @@ class Run(Setup):
         self.latest: dict[str, dict[str, float | None]] = {}
         self.result: dict[str, Any] = {}
         self.has_warned = False
+        self.recovers = False
 
     @property
     def learning_rate(self) -> float:
@@ -96,6 +99,7 @@ class Run(Setup):
         """
         on_primary(self.directory.lock)  # first, because the initial state takes seconds to compile
         initial = self.initial_state()
+        self.recovers = recoveries(initial.opt_state) is not None
         self.check()  # again: another command may have used the directory since `finished`
         restored = on_primary(starting.newest_checkpoint, self.directory, self.checkpoints, initial, self._warn)
         if restored is None:
@@ -140,7 +144,7 @@ class Run(Setup):
           UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for it. The checkpoints stay as they are.
         """
         bad = np.flatnonzero(has_diverged(metrics["loss"]))
-        if bad.size and not RECIPES[self.config.optim.recipe].recovers:
+        if bad.size and not self.recovers:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
         self.progress.seconds += seconds
@@ -160,7 +164,7 @@ class Run(Setup):
             self._give_up("validation", update, metrics["loss"])
         self.progress.seconds += seconds
         when = {"update": update, "seconds": round(self.progress.seconds, 3)}
-        self.latest = {"train": {**self._training_metrics(), **self.selection.settings(update)}, "valid": dict(metrics)}
+        self.latest = {"train": {**self._training_metrics(), **self._settings(update)}, "valid": dict(metrics)}
         self.latest |= {} if test is None else {"test": dict(test)}
         with _one_line():
             on_primary(self.directory.append_metrics, [{**when, "split": split, **found} for split, found in self.latest.items()])
@@ -169,10 +173,15 @@ class Run(Setup):
         self.stopped = self._reason_to_stop(update)
         return has_changed
 
+    def _settings(self, update: int) -> dict[str, float]:
+        """Return the learning rate and the settings of the network in update number `update`."""
+        rate = self.config.optim.decayed(self.learning_rate, jnp.int32(update - 1), self.selection.epoch)
+        return {"learning_rate": float(rate), **self.selection.settings(update)}
+
     def _warn_of_overflow(self, update: int) -> None:
         """Warn once if no gradient since the last evaluation had a finite norm, and the optimizer has no rule for that."""
         overflows = self.latest["train"].get(GRADIENT_NORM, 0.0) is None
-        if overflows and not self.has_warned and not RECIPES[self.config.optim.recipe].recovers:
+        if overflows and not self.has_warned and not self.recovers:
             self.has_warned = True
             warning = (
                 f"{self.label}: at update {update}, the norm of no gradient since the last evaluation is finite. A recipe that clips by "

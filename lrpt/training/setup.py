@@ -69,6 +69,11 @@ class Setup:
 
 
 def initial_state(config: RunConfig[Any], seed: int, task: Task, model: nn.Module) -> TrainState:
-    """Return the state before the first update, on the host."""
+    """Return the state before the first update, on the host.
+
+    Raises:
+      UsageError: the optimizer would not follow the configured changes of the learning rate.
+    """
     state = init_state(model, task, config.optim.build(), seed, config.train.batch_size)
+    config.optim.check_rate(state.opt_state)
     return jax.device_get(jax.block_until_ready(state))  # fetching arrays whose allocation failed would never return

@@ -244,9 +244,23 @@ def test_resets_follow_the_axes_and_the_direction_of_the_inputs(asked):
     found = layer.apply(params, xs, resets=RESETS, **asked)
     turned = layer.apply(params, jnp.moveaxis(xs, 1, 0), resets=RESETS.T, time_major=True, **asked)
     assert_close(jax.tree.leaves(found)[-1], jnp.moveaxis(jax.tree.leaves(turned)[-1], 0, 1))
-    if "reverse" in asked:
-        assert_close(found, layer.apply(params, xs[:, ::-1], resets=RESETS[:, ::-1])[:, ::-1])
     assert_close(layer.apply(params, xs, resets=jnp.zeros_like(RESETS), **asked), layer.apply(params, xs, **asked))
+
+
+@pytest.mark.parametrize("lengths", [None, jnp.array([3, 7, 6])])
+def test_in_reverse_each_episode_is_read_from_its_end(lengths):
+    """The first row of three steps ends where padding would begin an episode, and its end keeps the given state."""
+    layer, xs = RNN(Cell("gru", SIZE, LRD), reverse=True, keep_order=True), inputs()
+    params = layer.init(jax.random.key(1), xs)
+    carry = jnp.full((BATCH, SIZE), 0.5)
+    ys = layer.apply(params, xs, initial_carry=carry, resets=RESETS, seq_lengths=lengths)
+    for row, starts in enumerate(([0, 3], [0], [0, 2, 5])):
+        length = STEPS if lengths is None else int(lengths[row])
+        starts = [start for start in starts if start < length]
+        for start, stop in zip(starts, [*starts[1:], length], strict=True):
+            own = carry[row : row + 1] if stop == length else None
+            expected = layer.apply(params, xs[row : row + 1, start:stop], initial_carry=own)
+            assert_close(ys[row : row + 1, start:stop], expected)
 
 
 @pytest.mark.slow

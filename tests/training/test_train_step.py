@@ -19,7 +19,7 @@ from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
-from lrpt.optim import OptimConfig
+from lrpt.optim import RECIPES, OptimConfig, Recipe, clip_or_shrink
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Adding, Chorales, Example, ImageVectors, NextSymbol
@@ -459,6 +459,7 @@ def test_seconds_are_those_of_training_and_of_evaluations(tmp_path):
 def test_a_network_that_no_longer_learns_is_told_once(recipe, norms, warns, tmp_path, capsys):
     """Clipping by norm scales a gradient whose norm overflows to zero, and the loss stays finite."""
     run = Run({}, changed(optim={"recipe": recipe}), 0, tmp_path, Console(quiet=True))
+    run.start()
     for update in (4, 8):
         run.trained(update, {"loss": np.ones(2), "gradient_norm": np.array(norms)}, 0.0)
         run.evaluated(update, {"loss": 1.0}, 0.0)
@@ -475,7 +476,7 @@ def test_a_norm_that_overflows_does_not_change_the_unit_of_the_loss(norm, tmp_pa
     run.trained(4, {name: np.array([value]) for name, value in means.items()}, 0.0)
     run.evaluated(4, {"loss": 1.0}, 0.0)
     logged = {"loss": 2.0, "piece_loss": 3.0, "gradient_norm_layer_1": 1.0, "gradient_norm": norm if np.isfinite(norm) else None}
-    assert run.latest["train"] == logged
+    assert run.latest["train"] == {**logged, "learning_rate": CONFIG.optim.learning_rate}
 
 
 def test_means_are_logged_where_a_metric_of_the_task_was_never_finite(tmp_path):
@@ -483,7 +484,26 @@ def test_means_are_logged_where_a_metric_of_the_task_was_never_finite(tmp_path):
     run = Run({}, RunConfig(CONFIG.model, OptimConfig("adding"), CONFIG.train, Chorales(length=4)), 0, tmp_path, Console(quiet=True))
     run.progress.tally.add({"loss": np.array([np.nan]), "nats": np.array([np.nan]), "frames": np.array([15.0])})
     run.evaluated(4, {"loss": 1.0}, 0.0)
-    assert run.latest["train"] == {"loss": None, "nats": None, "frames": 15.0}
+    assert run.latest["train"] == {"loss": None, "nats": None, "frames": 15.0, "learning_rate": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("optim", "rates"), [({"decay": 0.5, "decay_after": 1}, [0.01, 0.005, 0.0025]), ({"halve_after": 1}, [0.01, 0.01, 0.005])]
+)
+def test_the_learning_rate_of_the_last_update_is_logged(optim, rates, tmp_path):
+    """An epoch has 4 updates, and the learning rate changes with the first one of an epoch, or after an evaluation."""
+    config = changed(optim=optim, data={"train_size": 16}, train={"updates": 16})
+    run = Run({}, config, 0, tmp_path, Console(quiet=True))
+    for update, rate in zip((8, 9, 16), rates, strict=True):
+        run.evaluated(update, {"loss": 1.0}, 0.0)
+        assert run.latest["train"]["learning_rate"] == pytest.approx(rate)
+
+
+def test_a_rule_for_gradients_that_are_not_finite_is_found_in_the_chain(monkeypatch, tmp_path):
+    monkeypatch.setitem(RECIPES, "mine", Recipe("SGD", 0.1, lambda rate: optax.chain(clip_or_shrink(), optax.sgd(rate))))
+    run = Run({}, changed(optim={"recipe": "mine"}), 0, tmp_path, Console(quiet=True))
+    run.start()
+    run.trained(1, {"loss": np.array([np.nan])}, 0.0)  # no error
 
 
 @pytest.mark.parametrize(("primary", "printed"), [(True, 1), (False, 0)])
