@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from experiments.copy_memory import WIDTHS
+from lrpt.tasks import Example
 
 ROOT = Path(__file__).parents[1]
 README, EXTENDING, TRAINING = ROOT / "README.md", ROOT / "docs" / "extending.md", ROOT / "docs" / "training.md"
@@ -54,7 +55,10 @@ def test_sizes_in_the_table_of_the_main_command():
 @pytest.mark.usefixtures("tables")
 def test_extensions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_blocks(EXTENDING)
+    found = run_blocks(EXTENDING)
+    task, logits = found["Smoothed"](smoothing=0.3).build(0), jnp.log(jnp.asarray([[0.5, 0.2, 0.3 / 8] + [0.3 / 8] * 7]))
+    metrics = task.metrics_of(logits, Example(jnp.zeros((1, 64, 1)), jnp.asarray([1])))
+    assert jnp.allclose(metrics["loss"], -0.7 * jnp.log(0.2) - 0.03 * logits.sum())
     result = json.loads((tmp_path / "runs/parity/result.json").read_text())
     assert result["updates"] == 40
     assert result["parameters"]["true"] == 2 * 16 + 2 * (2 * 16 + 16) + 16 + 16 * 2 + 2
