@@ -3,10 +3,12 @@
 import json
 from functools import partial
 
+from tiny import CONFIG
+
 from experiments import copy_memory, music
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.rows import Evidence
-from experiments.report.kept.records import load
+from experiments.report.kept.records import Record, load
 from experiments.report.papers import low_rank
 from experiments.report.papers import variable_computation_networks as computing
 from lrpt.cli.flags import parse
@@ -103,3 +105,10 @@ def melodies(root, seed, bars, others):
     """A finished run on melodies with these means of m on bars and on other notes."""
     notes = {"bars": {"bar": [bars, 300], "no bar": [others, 900]}}
     kept_run(root, music.EXPERIMENT, "--preset paper", seed, {2_640: 8.6}, "perplexity", {}, stopped="patience", analysis={"notes": notes})
+
+
+def recorded(curve, score="loss", split="valid", test=None, failure=None):
+    """Return a run with a curve by update, and a result if it has a figure of the test part."""
+    lines = tuple({"update": update, "split": split, score: value} for update, value in curve.items())
+    result = test and {"metrics": {"test": {score: test}}, "stopped": "updates", "updates": max(curve), "best_update": max(curve)}
+    return Record("run", {"experiment": "copy_memory", "seed": 3, **to_json(CONFIG)}, {}, lines, result, failure)

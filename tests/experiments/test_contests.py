@@ -4,12 +4,12 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from kept_runs import recorded as run
 from tiny import CONFIG
 
-from experiments.report.claims.contests import Alike, Final, First, Last, Recoveries
+from experiments.report.claims.contests import Alike, EndsAbove, Final, First, Last, Recoveries
 from experiments.report.claims.pairs import Pair
 from experiments.report.claims.quantities import lowest, recoveries
-from experiments.report.kept.records import Record
 from experiments.report.kept.weights import best_evaluation
 from lrpt.runs.configuration import to_json
 
@@ -17,13 +17,6 @@ BOTH = (CONFIG, CONFIG)  # of 11 updates
 LONG = (CONFIG, replace(CONFIG, train=replace(CONFIG.train, updates=1_000)))
 ACCURACY = Final("accuracy", "accuracy", "{}", higher=True)
 LOSS = Final("loss", "loss", "{}")
-
-
-def run(curve, score="loss", split="valid", test=None, failure=None):
-    """Return a run with a curve by update, and a result if it has a figure of the test part."""
-    lines = tuple({"update": update, "split": split, score: value} for update, value in curve.items())
-    result = test and {"metrics": {"test": {score: test}}, "stopped": "updates", "updates": max(curve), "best_update": max(curve)}
-    return Record("run", {"experiment": "copy_memory", "seed": 3, **to_json(CONFIG)}, {}, lines, result, failure)
 
 
 def test_finished_runs_are_compared_by_the_test_part():
@@ -132,3 +125,25 @@ def test_values_as_far_apart_as_the_tolerance_still_count_as_equal():
     contest = Alike("loss", "loss", "{}", tolerance=0.25)
     assert contest.compare(run({11: 0.1}, test=0.75), run({11: 0.1}, test=0.5), BOTH, False) == Pair(3, 0.0, True)
     assert contest.compare(run({11: 0.1}, test=0.875), run({11: 0.1}, test=0.5), BOTH, False) == Pair(3, -0.125, False)
+
+
+def test_runs_that_a_rule_ended_are_compared_by_the_test_part_whenever_they_ended():
+    patient = replace(CONFIG, train=replace(CONFIG.train, patience=1))
+
+    def stopped(update, test):
+        one = run({4: 1.0, update: 2.0}, test=test)
+        return replace(one, config={**one.config, **to_json(patient)}, result={**one.result, "stopped": "patience", "best_update": 4})
+
+    assert LOSS.compare(stopped(8, 0.25), stopped(10, 0.5), (patient, patient), True) == Pair(3, 0.25, True)
+
+
+def test_the_resolution_of_events_is_the_longer_interval_of_both_runs():
+    often = replace(CONFIG, train=replace(CONFIG.train, evaluate_every=2))
+    pair = First("updates", "loss", lambda loss: loss < 1).compare(run({4: 0.5}), run({6: 0.5}), (CONFIG, often), True)
+    assert (pair.advantage, pair.resolution) == (2, 4)
+
+
+@pytest.mark.parametrize(("better", "worse", "agrees"), [(0.5, 0.75, True), (0.75, 0.5, False), (0.5, 0.5, None)])
+def test_a_run_that_ends_at_the_level_is_not_above_it(better, worse, agrees):
+    contest = EndsAbove("runs above", "loss", 0.5)
+    assert contest.compare(run({11: better}, test=1.0), run({11: worse}, test=1.0), BOTH, True).agrees is agrees

@@ -109,3 +109,9 @@ def test_an_altered_result_or_metric_is_refused(tmp_path, name, old, new):
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(UsageError, match=rf"{name} was changed"):
         load(tmp_path)
+
+
+def test_a_run_on_a_file_is_not_one_on_the_source():
+    config, record = parse(TEXT, ["--preset", "quick"]).config, identity(TEXT, "--preset quick", 0)
+    assert Wanted(config).trained(record)
+    assert not Wanted(config).trained(record | {"data": record["data"] | {"file": "PATH"}})

@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from kept_runs import LENGTH, judged, kept_run, melodies, write
+from kept_runs import LENGTH, judged, kept_run, melodies, recorded, write
+from tiny import CONFIG, changed
 
 from experiments import adding, bit_lm, char_lm, copy_memory, highway_mnist, permuted_mnist
 from experiments.lattice import command as lattice_command
 from experiments.report.claims.matching import configuration
-from experiments.report.claims.quantities import error_after
+from experiments.report.claims.quantities import Quantity, error_after, solved_before
 from experiments.report.claims.rows import Evidence, Network
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.command import ROOT
@@ -288,3 +289,23 @@ def test_a_row_names_what_was_run_in_its_place(tmp_path):
     found = judged(tmp_path, variable_computation.PAPER)
     titles = {found.quantity(name, "bits per bit").title for name in ("RNN-100", "RNN-500")}
     assert titles == {"RNN-100; here RNN-77", "RNN-500"}
+
+
+def test_sizes_agree_to_within_a_tenth():
+    learnt = judged(ROOT / "nowhere", variable_computation.PAPER).quantity("VCGRU-1024, target 0.4", "RNN-d", "Table 3, text8")
+    assert [learnt.quantity.criterion.agrees(size) for size in (583.0, 584.0, 712.0, 713.0)] == [False, True, True, False]
+
+
+def test_an_event_before_a_divergence_counts():
+    diverged = recorded({4: 9e-4, 8: 1.0}, failure={"update": 9, "what": "the training loss is nan"})
+    found = solved_before(30_000).observe(diverged, CONFIG)
+    assert (found.value, found.settled, found.failed) == (4, True, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "best", "improving"),
+    [({}, True, True), ({}, False, False), ({"decay": 0.5}, True, False), ({"halve_after": 3}, True, False)],
+)
+def test_only_the_best_value_at_a_constant_learning_rate_is_still_improving(changes, best, improving):
+    value = Quantity("loss", lambda run: 1.0, "{}", best=best)
+    assert value.observe(recorded({4: 2.0, 11: 1.0}, test=0.5), changed(optim=changes)).improving is improving

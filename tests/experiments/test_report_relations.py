@@ -300,3 +300,12 @@ def test_orderings_of_runs_that_have_only_begun_do_not_displace_smaller_ones(upd
     versions = Versus(larger, small), Versus(larger, small, scale="smaller")
     accuracy = Final("validation accuracy", "accuracy", "{}", higher=True)
     assert versions[0].has_only_begun(accuracy, Evidence(load(tmp_path))) is smaller
+
+
+def test_an_ordering_has_only_begun_if_all_of_its_seeds_have(tmp_path):
+    wide, narrow = (Network(name, IMAGES, f"--preset paper {flags}") for name, flags in (("a", ""), ("b", "--model.size 64")))
+    for network in (wide, narrow):
+        for seed, updates in enumerate((32_000, 33_000)):
+            kept_run(tmp_path, IMAGES, network.flags, seed, {updates: 0.9}, "accuracy", name=f"{network.name}{seed}")
+    accuracy = Final("validation accuracy", "accuracy", "{}", higher=True)
+    assert not Versus(wide, narrow).has_only_begun(accuracy, Evidence(load(tmp_path)))

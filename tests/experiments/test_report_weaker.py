@@ -74,3 +74,10 @@ def test_a_smaller_stand_in_says_nothing_of_the_published_baseline(tmp_path):
 def test_printed_decimals_bound_what_counts_as_better(lower, value, as_good, better):
     printed = Printed(1.47, 2, lower)
     assert (printed.is_as_good(value), printed.is_better(value)) == (as_good, better)
+
+
+def test_a_weaker_model_has_no_surplus_before_all_of_its_seeds_have_ended(tmp_path):
+    image(tmp_path, LOW, 0.930)
+    kept_run(tmp_path, low_rank.IMAGES, LOW, 1, {264_000: 0.9}, "accuracy")
+    found = judged(tmp_path)
+    assert surplus(of_test(found, "LR-GRU 128/24"), found) is None

@@ -1,4 +1,4 @@
-"""Arguments of `sample` that are none: each has a line that says what to give."""
+"""Symbols that `sample` draws, and arguments that are none: each has a line that says what to give."""
 
 import flax.linen as nn
 import jax
@@ -16,6 +16,21 @@ PROMPT, KEY = jnp.array([1, 2]), jax.random.key(0)
 @pytest.fixture(scope="module")
 def variables():
     return MODEL.init(jax.random.key(1), PROMPT[None])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("top_k", [None, 3])
+def test_each_symbol_follows_what_was_read_since_the_last_end(variables, top_k):
+    """The oracle reads that part anew for each symbol. Large parameters make the probabilities of different pasts differ."""
+    large, prompt, end = jax.tree.map(lambda p: 5 * p, variables), [1, 4, 0, 2, 3], 0
+    drawn = sample(MODEL, large, jnp.array(prompt), 20, KEY, end=end, top_k=top_k).tolist()
+    assert end in drawn[:-1]
+    for place, key in enumerate(jax.random.split(KEY, 20)):
+        read = [*prompt, *drawn[:place]]
+        since = read[len(read) - 1 - read[::-1].index(end) :]
+        logits = MODEL.apply(large, jnp.array([since]))[0, -1]
+        least = jnp.sort(logits)[-(top_k or 5)]
+        assert drawn[place] == jax.random.categorical(key, jnp.where(logits < least, -jnp.inf, logits)), place
 
 
 @pytest.mark.parametrize("prompt", ["hello", b"hello", ["hello"]])

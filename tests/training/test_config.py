@@ -11,7 +11,7 @@ from tiny import CONFIG, changed
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.training.config import dense_width
+from lrpt.training.config import TrainConfig, dense_width
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,10 @@ class Own:
 )
 def test_width_of_dense_recurrent_matrices(model, width):
     assert dense_width(model) == width
+
+
+def test_defaults_of_programs():
+    """Presets set what their papers have; programs that say nothing get these."""
+    model, train = ModelConfig(), TrainConfig()
+    assert (model.initial.carry_bias, model.initial.scale, model.matrices.rank, model.inputs.rank) == (1.0, 0.04, 24, 1)
+    assert (train.updates, train.batch_size, train.evaluate_every, train.evaluation_batch) == (10_000, 20, 500, 500)

@@ -1,6 +1,7 @@
 """Evaluations of a run with a validation split of its own: which examples and which parameters they are of."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,12 @@ from tiny import CONFIG, changed, interrupted_after, lines
 
 import lrpt
 from lrpt.errors import UsageError
-from lrpt.optim import RECIPES, Recipe
+from lrpt.optim import RECIPES, OptimConfig, Recipe
 from lrpt.runs.named_arrays import to_named
 from lrpt.tasks import LabelledSequences
 from lrpt.training.loop import fit
+from lrpt.training.step import TrainState
+from lrpt.training.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +122,23 @@ def test_parameters_of_another_form_are_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(RECIPES, "wrong", Recipe("SGD", 0.5, optax.sgd, evaluated=lambda state, params: state))
     with pytest.raises(UsageError, match="`evaluated` of recipe 'wrong' does not return parameters of the names and shapes"):
         fit(changed(CONFIG, optim={"recipe": "wrong"}), {0: tmp_path / "run"}, devices=1)
+
+
+def test_a_return_to_the_best_keeps_the_streams_the_optimizer_and_the_noise():
+    state = TrainState("params", "opt_state", 4, "carry", {"stats": "last"}, "key")
+    best = TrainState("best", "old", 2, "old", {"stats": "best"}, "old")
+    config = SimpleNamespace(optim=OptimConfig("adam", halve_after=1, return_to_best=True))
+    run = SimpleNamespace(config=config, best_state=lambda state: best)
+    found = Trainer._annealed(SimpleNamespace(), run, state)
+    assert found == state._replace(params="best", collections={"stats": "best"})
+
+
+def test_the_last_state_and_the_test_split_of_each_evaluation_are_of_what_is_evaluated(averaging, tmp_path):
+    few, path = Variables(), tmp_path / "run"
+    config = changed(CONFIG, optim={"recipe": "averaged"}, data={"valid_size": 12}, train={"updates": 8, "test_each": True})
+    fit(config, {0: path}, devices=1, observers=[few])
+    last = lrpt.load(path, data=type(CONFIG.data), state="last")
+    for name, array in to_named(last.variables).items():
+        np.testing.assert_allclose(array, few.found[8][name], rtol=1e-6, err_msg=name)
+    at_end = {line["split"]: line["loss"] for line in lines(path)}
+    assert last.evaluate()["test"]["loss"] == pytest.approx(at_end["test"], rel=1e-5)
