@@ -148,3 +148,11 @@ def test_what_is_drawn_for_matrices_diagonals_and_biases(name, matrix, diagonal,
         else:
             assert np.std(drawn) == pytest.approx(expected[1], rel=0.05)
             assert 3 * expected[1] < np.abs(drawn).max() < 6 * expected[1]
+
+
+def test_the_scale_is_that_of_embeddings_and_readouts():
+    config = ModelConfig(size=64, initialization="uniform", initial_scale=0.3, embedding=64, embedding_rank=32)
+    params = config.build(300, 300, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
+    for part in (params["embedding"]["table"], params["embedding"]["spread"], params["readout"]["kernel"], params["readout"]["bias"]):
+        assert np.abs(part).max() <= 0.3
+        assert np.std(part) == pytest.approx(0.3 / np.sqrt(3), rel=0.1)

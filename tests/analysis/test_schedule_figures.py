@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from table import Row, network
 
+from lrpt.analysis import block_timing
 from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
 from lrpt.analysis.schedules import autocorrelation, explained, group_means, means_by_symbol, operations_on, schedule_figure
 from lrpt.cells import Gate
@@ -110,3 +111,10 @@ def test_constant_schedules_update_the_dimensions_that_they_name(n, rounding):
         (bias,) = jax.tree.leaves(at_constant_schedule(params, m, rounding).scheduler.bias)
         expected = {"ceil": math.ceil, "floor": math.floor}[rounding](Fraction(str(m)) * n)
         assert {"ceil": jnp.ceil, "floor": jnp.floor}[rounding](jax.nn.sigmoid(bias) * n) == expected, m
+
+
+def test_microseconds_are_those_of_a_step(monkeypatch):
+    net = network(Row("vcgru", "dense"))
+    monkeypatch.setattr(block_timing, "in_turns", lambda contenders, rounds: {name: [1e-3] * rounds for name in contenders})
+    for one in time_steps("vcgru", net.params, net.carry[:1], net.xs[:, :1], (0.5,), count=2, rounds=2):
+        assert one.microseconds == pytest.approx([1e3 / len(net.xs)] * 2)

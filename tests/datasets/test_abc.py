@@ -338,3 +338,7 @@ def test_a_tune_with_traits_of_two_families_joins_them():
 def test_a_new_meter_changes_the_usual_unit_of_notes_that_were_read_before():
     (tune,) = split_tunes("X:1\nM:2/4\nK:C\nA2 A | [M:6/8] A2 A\n", "file")
     assert [s.length for s in read_tune(tune) if s.kind == "note"] == [Fraction(1, 2), Fraction(1, 4), 1, Fraction(1, 2)]
+
+
+def test_a_rest_of_bars_ends_a_tie():
+    assert symbols("C-ZC") == "C4:1 z:4 C4:1"

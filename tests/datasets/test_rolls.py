@@ -164,3 +164,7 @@ def test_the_command_trains_on_a_folder(tmp_path, capsys):
     words = f"--no-compare --data.file {path} --model.size 8 --train.updates 4 --train.evaluate-every 4 --train.batch-size 1 --devices 1"
     main(EXPERIMENT, [*words.split(), "--workdir", str(tmp_path / "run")])
     assert "5 files are split at random: 3 train, 1 valid, 1 test" in capsys.readouterr().out
+
+
+def test_shares_are_rounded():
+    assert [int(np.sum(random_parts(12) == part)) for part in PARTS] == [10, 1, 1]

@@ -372,3 +372,8 @@ def test_the_kept_differences_are_those_of_the_kept_runs(equal):
         found = [*differences(scores, SCORES[task]), *overall(scores, SCORES[task])]
         for one, own in zip(found, kept["differences"][task], strict=True):
             assert {name: pytest.approx(v) for name, v in one._asdict().items()} == own
+
+
+def test_the_parameters_are_met_to_a_tenth():
+    found = at_parameters(frame_of("lstm", InitialConfig(trainable_state=False), 104, 104, 2, 0.25), "monarch", 18_500)
+    assert abs(found.parameters - 18_500) <= 1_850

@@ -114,3 +114,12 @@ def test_tables_show_means_over_seeds(show, options, rows, expected):
     console = Heard()
     show(options, finished(rows), console)
     assert console.rows == [expected]
+
+
+def test_a_mean_goes_on_with_the_last_loss_of_a_seed_that_has_ended(monkeypatch):
+    figure = Figure()
+    monkeypatch.setattr("experiments.lattice.losses_figure.saved_figure", lambda *_: nullcontext(figure))
+    runs = [{"train": [2.0, 1.0, 0.5], "valid": [1.0], "test": []}, {"train": [4.0], "valid": [1.0], "test": []}]
+    losses_figure({"GRU": runs}, Path("unwritten.png"))
+    dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":" and len(line.get_xdata())]
+    assert [list(zip(*line.get_data(), strict=True)) for line in dotted] == [[(1, 3.0), (2, 2.5), (3, 2.25)]]

@@ -1,6 +1,7 @@
 """The studies of the lattice paper: what they train, that nothing is trained twice, and what their files say."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ from experiments.lattice.losses_figure import draw_mean
 from experiments.lattice.models import PUBLISHED
 from experiments.lattice.options import Convergence, Efficiency, Gradients
 from experiments.lattice.ranking import gaps, in_words
-from experiments.lattice.studies import STUDIES
+from experiments.lattice.studies import STUDIES, keep
 from experiments.lattice.tables import _bounded, at_cap
 from lrpt.analysis.plots import line_style
 from lrpt.cli.command import main
@@ -219,3 +220,14 @@ def test_epochs_are_a_lower_bound_if_the_cap_ended_any_seed():
 
 def test_norms_are_averaged_over_the_epochs_that_all_seeds_have():
     assert mean_norms([[[1.0, 2.0, 9.0]], [[3.0, 4.0]]]).tolist() == [[2.0, 3.0]]
+
+
+def test_epochs_until_the_best_evaluation_are_not_those_of_the_run(tmp_path):
+    (tmp_path / "text").write_text("abcdefgh\n" * 60)
+    data = replace(Convergence().data, file=tmp_path / "text", steps=4)
+    options = Convergence(data=data, models=("gru",), parameters=700, batch_size=4, workdir=tmp_path, seeds=1)
+    (job,) = options.jobs()
+    epoch, scores = job.config.train.evaluate_every, {"loss": 1.0, "bits_per_character": 1.0}
+    counts = {"best_update": 2 * epoch, "updates": 5 * epoch, "seconds": 1.0}
+    row = keep(options, job, {"parameters": {"true": 700}, "metrics": {"test": scores, "valid": scores}, **counts})
+    assert (row["epochs_to_best"], row["epochs"]) == (2, 5)

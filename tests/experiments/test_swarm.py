@@ -215,3 +215,11 @@ def test_no_two_dots_are_at_one_place():
 )
 def test_bad_options_are_one_line(flags, says, assert_refused):
     assert_refused(partial(main, jsb.EXPERIMENT), ["swarm", *flags.split()], says)
+
+
+def test_settings_are_uniform_over_the_logarithm():
+    options = Options(depths=(1, 2), parameters=(2_000, 3_000), settings=20, learning_rate=(1e-4, 1.0), spread=(1e-8, 1e-2))
+    configs = [job.config for job in options.jobs(jsb.PAPER)]
+    rates, spreads = [config.optim.initial_learning_rate for config in configs], [config.model.initial.scale for config in configs]
+    for values, middle in ((rates, 1e-2), (spreads, 1e-5)):
+        assert middle / 5 < np.median(values) < 5 * middle
