@@ -375,5 +375,5 @@ def test_the_kept_differences_are_those_of_the_kept_runs(equal):
 
 
 def test_the_parameters_are_met_to_a_tenth():
-    found = at_parameters(frame_of("lstm", InitialConfig(trainable_state=False), 104, 104, 2, 0.25), "monarch", 18_500)
-    assert abs(found.parameters - 18_500) <= 1_850
+    found = at_parameters(frame_of("lstm", InitialConfig(trainable_state=False), 104, 104, 2, 0.25), "monarch", 21_500)
+    assert abs(found.parameters - 21_500) <= 2_150
