@@ -62,9 +62,9 @@ def test_seeds_in_one_go_are_single_runs(singles, command):
 @pytest.mark.devices(2)
 def test_the_best_state_is_read_only_when_a_run_ends(tmp_path, monkeypatch):
     """Seed 1 ends at update 4, and seed 0 at update 12."""
-    read, end, best = [], Run._reason_to_stop, Run.best_variables
+    read, end, best = [], Run._reason_to_stop, Run.best_state
     monkeypatch.setattr(Run, "_reason_to_stop", lambda run, update: "criterion" if run.seed == 1 else end(run, update))
-    monkeypatch.setattr(Run, "best_variables", lambda run, state: read.append((run.seed, int(state.update))) or best(run, state))
+    monkeypatch.setattr(Run, "best_state", lambda run, state: read.append((run.seed, int(state.update))) or best(run, state))
     train(tmp_path, [0, 1], dataclasses.replace(EVEN, data=Apart(6, train_size=50, test_size=20)), devices=2)
     assert read == [(1, 4), (0, 12)]
 
