@@ -29,10 +29,6 @@ def quadratic(params) -> jax.Array:
     return sum(jnp.sum(jnp.square(leaf - 0.1)) for leaf in jax.tree.leaves(params))
 
 
-RECOVERING = (
-    *("copy_memory", "adding_recovery", "weight_norm_recovery"),
-    *("char_lm", "char_lm_apart", "char_lm_original"),
-)
 RATES = dict.fromkeys(RECIPES, 3e-3) | {"rhn": 3e-2}
 
 
@@ -52,6 +48,7 @@ def test_recipe_lowers_a_quadratic_and_compiles_once(recipe):
         params, state = step(params, state)
     assert quadratic(params) < 0.01 * quadratic(PARAMS)
     assert len(traces) == 1
+    assert (recoveries(state) is not None) == (recipe in SHARES)
 
 
 # First update of each script of lowrank-gru in float64, given its clipping, the epsilon in the root, and its learning rate.
@@ -140,7 +137,7 @@ SHARES = {
 }
 
 
-@pytest.mark.parametrize("recipe", RECOVERING)
+@pytest.mark.parametrize("recipe", SHARES)
 def test_a_recovery_replaces_the_gradient_by_the_share_of_its_source(recipe):
     """Accumulators of squares show the gradient, which is `share` times the parameters."""
     optimizer = OptimConfig(recipe).build()
@@ -269,7 +266,7 @@ def test_only_the_recovering_recipe_survives_nan():
     for name in RECIPES:
         optimizer = OptimConfig(name).build()
         change, _ = optimizer.update(gradient, optimizer.init(PARAMS), PARAMS)
-        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(change)) == (name in RECOVERING)
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(change)) == (name in SHARES)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf")])

@@ -503,7 +503,8 @@ def test_a_rule_for_gradients_that_are_not_finite_is_found_in_the_chain(monkeypa
     monkeypatch.setitem(RECIPES, "mine", Recipe("SGD", 0.1, lambda rate: optax.chain(clip_or_shrink(), optax.sgd(rate))))
     run = Run({}, changed(optim={"recipe": "mine"}), 0, tmp_path, Console(quiet=True))
     run.start()
-    run.trained(1, {"loss": np.array([np.nan])}, 0.0)  # no error
+    assert run.recovers
+    run.trained(1, {"loss": np.array([np.nan])}, 0.0)  # raises an error in a run that does not recover
 
 
 @pytest.mark.parametrize(("primary", "printed"), [(True, 1), (False, 0)])
