@@ -1,14 +1,23 @@
 """Tables of entries by name, to which users add their own."""
 
 from collections import UserDict
-from collections.abc import Mapping
-from typing import NoReturn, Self, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn, Self, TypeVar
 
 import jax
 
 from lrpt.errors import UnknownName, listed
 
 T = TypeVar("T")
+
+
+_tables: list["Table[Any]"] = []
+"""All tables, in the order of their definition."""
+
+
+def entries_named(names: Collection[str]) -> list[Any]:
+    """Return the entries that have one of these names, from all tables."""
+    return [table.data[name] for table in _tables for name in sorted(names) if name in table.data]
 
 
 class UnknownEntry(UnknownName, KeyError):
@@ -25,6 +34,10 @@ class Table(UserDict[str, T]):
 
     It is a `UserDict`, not a `dict`, because `update`, `pop` and the other methods of a `dict` would not call the two methods below.
     """
+
+    def __init__(self, entries: Mapping[str, T] | None = None) -> None:
+        super().__init__(entries or {})
+        _tables.append(self)
 
     def __missing__(self, name: str) -> NoReturn:
         """Raise an UnknownEntry that lists the names, or the closest ones."""

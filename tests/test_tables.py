@@ -9,6 +9,7 @@ from lrpt.cells import CELLS, Cell
 from lrpt.cells.highway import ACTIVATIONS
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.optim import RECIPES
 from lrpt.parametrizations import PARAMETRIZATIONS
 from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.recurrence import LOOPS
@@ -90,6 +91,6 @@ def test_a_compiled_network_runs_the_loop_that_is_registered_now(monkeypatch):
     np.testing.assert_array_equal(run(model, variables, x), usual)
 
 
-@pytest.mark.parametrize("table", [CELLS, PARAMETRIZATIONS, LOOPS, ACTIVATIONS, INITIALIZATIONS])
-def test_all_tables_whose_names_a_network_holds_are_such_tables(table):
+@pytest.mark.parametrize("table", [CELLS, PARAMETRIZATIONS, LOOPS, ACTIVATIONS, INITIALIZATIONS, RECIPES])
+def test_all_tables_whose_names_a_configuration_holds_are_such_tables(table):
     assert isinstance(table, Table)

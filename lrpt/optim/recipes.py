@@ -24,6 +24,7 @@ from lrpt.optim.transforms import (
     shrink_after,
 )
 from lrpt.settings import OneOf, check_choices
+from lrpt.tables import Table
 
 Rate = float | Float[Array, ""]
 LearningRate = Rate | optax.Schedule
@@ -91,85 +92,88 @@ class Recipe:
     evaluated: Callable[[optax.OptState, optax.Params], optax.Params] | None = None
 
 
-RECIPES: dict[str, Recipe] = {
-    "copy_memory": Recipe(
-        "norm clipping at 1 with NaN recovery, RMSProp (lowrank-gru, RNN_memory.py: low-rank GRUs)",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8)),
-    ),
-    "copy_memory_dense": Recipe(
-        "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: dense GRU and LSTM)",
-        1e-3,
-        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, eps=1e-8)),
-    ),
-    "copy_memory_unitary": Recipe(
-        "RMSProp without clipping (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
-        1e-3,
-        lambda learning_rate: rmsprop_2016(learning_rate, eps=1e-8),
-    ),
-    "adding": Recipe(
-        "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
-        1e-3,
-        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
-    ),
-    "adding_recovery": Recipe(
-        "adding with the NaN recovery of copy_memory (not in the original; an LRD-GRU diverged without it)",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, NO_EPS)),
-    ),
-    "permuted_mnist": Recipe(
-        "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",
-        5e-4,
-        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
-    ),
-    "permuted_mnist_original": Recipe(
-        "component clipping at 1 except for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
-        5e-4,
-        lambda learning_rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(learning_rate, NO_EPS)),
-    ),
-    "weight_norm": Recipe(
-        "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1, which does not say"
-        " whether clipping stays: a guess)",
-        1e-3,
-        lambda learning_rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
-    ),
-    "weight_norm_recovery": Recipe(
-        "weight_norm with the NaN recovery of copy_memory (not in the paper: recoveries count gradients that are not finite)",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
-    ),
-    "char_lm": Recipe(
-        "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
-    ),
-    "char_lm_apart": Recipe(
-        "char_lm with separate clipping of the norms of schedulers and of all other parameters (not published: for variable computation)",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_parts_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
-    ),
-    "char_lm_original": Recipe(
-        "char_lm with epsilon added to the uncorrected root, as in dl4mt-lm: smaller first updates",
-        1e-3,
-        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(learning_rate)),
-    ),
-    "char_lstm": Recipe(
-        "Adam, weight decay of 1e-7 within the gradient (lowrank-lstm; made for a loss summed over the window, see optim.summed_steps)",
-        2e-4,
-        lambda learning_rate: optax.chain(optax.add_decayed_weights(1e-7), optax.adam(learning_rate)),
-    ),
-    "rhn": Recipe(
-        "norm clipping at 10, SGD (Zilly et al. 2017: rhn_train.py; made for a loss summed over the window, see optim.summed_steps)",
-        0.2,
-        lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate)),
-    ),
-    "momentum": Recipe(
-        "norm clipping at 10, SGD with momentum 0.9 (for searches: updates stay finite, of norm at most 100 times the learning rate)",
-        1e-2,
-        lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate, momentum=0.9)),
-    ),
-    "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
-}
+RECIPES: Table[Recipe] = Table(
+    {
+        "copy_memory": Recipe(
+            "norm clipping at 1 with NaN recovery, RMSProp (lowrank-gru, RNN_memory.py: low-rank GRUs)",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8)),
+        ),
+        "copy_memory_dense": Recipe(
+            "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: dense GRU and LSTM)",
+            1e-3,
+            lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, eps=1e-8)),
+        ),
+        "copy_memory_unitary": Recipe(
+            "RMSProp without clipping (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
+            1e-3,
+            lambda learning_rate: rmsprop_2016(learning_rate, eps=1e-8),
+        ),
+        "adding": Recipe(
+            "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
+            1e-3,
+            lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
+        ),
+        "adding_recovery": Recipe(
+            "adding with the NaN recovery of copy_memory (not in the original; an LRD-GRU diverged without it)",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, NO_EPS)),
+        ),
+        "permuted_mnist": Recipe(
+            "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",
+            5e-4,
+            lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
+        ),
+        "permuted_mnist_original": Recipe(
+            "component clipping at 1 except for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
+            5e-4,
+            lambda learning_rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(learning_rate, NO_EPS)),
+        ),
+        "weight_norm": Recipe(
+            "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1, which does not"
+            " say whether clipping stays: a guess)",
+            1e-3,
+            lambda learning_rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
+        ),
+        "weight_norm_recovery": Recipe(
+            "weight_norm with the NaN recovery of copy_memory (not in the paper: recoveries count gradients that are not finite)",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
+        ),
+        "char_lm": Recipe(
+            "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
+        ),
+        "char_lm_apart": Recipe(
+            "char_lm with separate clipping of the norms of schedulers and of all other parameters (not published: for variable"
+            " computation)",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_parts_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
+        ),
+        "char_lm_original": Recipe(
+            "char_lm with epsilon added to the uncorrected root, as in dl4mt-lm: smaller first updates",
+            1e-3,
+            lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(learning_rate)),
+        ),
+        "char_lstm": Recipe(
+            "Adam, weight decay of 1e-7 within the gradient (lowrank-lstm; made for a loss summed over the window, see optim.summed_steps)",
+            2e-4,
+            lambda learning_rate: optax.chain(optax.add_decayed_weights(1e-7), optax.adam(learning_rate)),
+        ),
+        "rhn": Recipe(
+            "norm clipping at 10, SGD (Zilly et al. 2017: rhn_train.py; made for a loss summed over the window, see optim.summed_steps)",
+            0.2,
+            lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate)),
+        ),
+        "momentum": Recipe(
+            "norm clipping at 10, SGD with momentum 0.9 (for searches: updates stay finite, of norm at most 100 times the learning rate)",
+            1e-2,
+            lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate, momentum=0.9)),
+        ),
+        "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -220,7 +224,7 @@ class OptimConfig:
                 f"follow: leave one of both out"
             )
         if self.learning_rate is not None and not _is_positive(self.learning_rate):
-            own = f"; give a schedule to RECIPES['{self.recipe}'].build in your own loop" if callable(self.learning_rate) else ""
+            own = "; a schedule belongs into a recipe of your own, see docs/problems.md" if callable(self.learning_rate) else ""
             raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")
 
     @property

@@ -17,12 +17,14 @@ def class_names(config: Any) -> dict[str, dict[str, str]]:
 
 
 def qualified_name(kind: type) -> str:
-    """Return 'module:Class'. The module that was started as a program, '__main__', has the name by which it can be imported."""
-    module = _name_of_program() if kind.__module__ == "__main__" else kind.__module__
-    return f"{module}:{kind.__qualname__}"
+    """Return 'module:Class', with a name of the module by which it can be imported."""
+    return f"{name_of_module(kind.__module__)}:{kind.__qualname__}"
 
 
-def _name_of_program() -> str:
+def name_of_module(name: str) -> str:
+    """Return the name by which a module can be imported; only that of the program, '__main__', is another one."""
+    if name != "__main__":
+        return name
     program = sys.modules["__main__"]
     if program.__spec__:  # python -m parity
         return program.__spec__.name

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,11 @@ _command = " ".join(["python", *sys.orig_argv[1:]])
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
 
 
-def environment() -> dict[str, Any]:
+USER_CODE = "user_code"
+"""The field of `environment.json` with the SHA-256 of each file with which a module of the user's took part in the run, in order."""
+
+
+def environment(user_code: Mapping[str, list[str]] | None = None) -> dict[str, Any]:
     """Return the content of `environment.json`."""
     return {
         "python": platform.python_version(),
@@ -29,6 +34,7 @@ def environment() -> dict[str, Any]:
         "matmul_precision": jax.default_matmul_precision.value,  # None: what the device does by default
         "command": command(),
         **_commit(),
+        **({USER_CODE: user_code} if user_code else {}),
     }
 
 

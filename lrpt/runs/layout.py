@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CONFIG, ENVIRONMENT, METRICS, RESULT, FAILURE = "config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"
-CHECKPOINTS, FIGURES = "checkpoints", "figures"
+CHECKPOINTS, FIGURES, TASK = "checkpoints", "figures", "task.json"
 """Names in a run directory."""
 
 OLDER = ".older"

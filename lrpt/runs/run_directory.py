@@ -19,10 +19,11 @@ from filelock import FileLock, Timeout
 from lrpt.errors import UsageError, line_of, obstacle_of
 from lrpt.files import read_text
 from lrpt.runs import weights
-from lrpt.runs.environment import environment
+from lrpt.runs.environment import USER_CODE, environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, unwritable, write_json, write_text
-from lrpt.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN
+from lrpt.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, TASK
 from lrpt.runs.same_run import START, differences, flaw_of
+from lrpt.runs.user_code import with_digests
 
 REQUIRED = {
     *("preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"),
@@ -52,7 +53,7 @@ def _not_writable(path: Path, reason: str | None, *, full: bool = False) -> Usag
 
 
 class RunDirectory:
-    """`config.json`, `environment.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
+    """`config.json`, `environment.json`, `task.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,12 +160,18 @@ class RunDirectory:
         """Return the SHA-256 of the arrays that the run started from; None if there is no run yet, or none was recorded."""
         return (self._read_json(CONFIG) or {}).get(START) if self._holds_work() else None
 
-    def open(self, identity: dict[str, Any], start: str | None = None) -> None:
+    def user_code(self) -> dict[str, list[str]]:
+        """Return the SHA-256 of the files of the user's modules with which the run was trained, as `environment.json` has them."""
+        found = (parsed_object(self._text(ENVIRONMENT) or "") or {}).get(USER_CODE) if self._holds_work() else None
+        return found if isinstance(found, dict) else {}
+
+    def open(self, identity: dict[str, Any], start: str | None = None, user_code: Mapping[str, str] | None = None) -> None:
         """Make the directory, lock it, and write `config.json` and `environment.json`.
 
         Args:
           identity: as in `check`.
           start: SHA-256 of the arrays that the run started from, if it has a start file.
+          user_code: SHA-256 of the files of the user's modules that it depends on.
 
         Raises:
           UsageError: the directory cannot be written, or another command holds its lock.
@@ -180,11 +187,22 @@ class RunDirectory:
                 raise InUse(f"another command has just begun a run in {self.path}: repeat this command, or name another --workdir", code=1)
             more = {START: start} if start else {}
             write_json(self.path / CONFIG, {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
-            write_json(self.path / ENVIRONMENT, environment())
+            write_json(self.path / ENVIRONMENT, environment(with_digests(self.user_code(), user_code or {})))
         except OSError as error:
             if self.path.is_dir() and obstacle_of(error):
                 raise UsageError(line_of(error), code=1) from error
             raise _not_writable(self.path, error.strerror, full=error.errno in (errno.ENOSPC, errno.EDQUOT)) from error
+
+    # What the network has to know of its task
+
+    def write_task(self, description: Mapping[str, Any]) -> None:
+        """Write the description of the task to `task.json`, with which the network can be used without data."""
+        write_json(self.path / TASK, sealed({**description, RUN: self.identifier()}))
+
+    def task(self) -> dict[str, Any] | None:
+        """Return the description of the task, or None if there is none, or one that is damaged or of another run."""
+        found = parsed_object(self._text(TASK) or "") or {}
+        return found if found.get(RUN) == self.identifier() and is_intact(found) else None
 
     # Metrics
 

@@ -8,6 +8,7 @@ from lrpt.errors import UsageError, is_integer
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import flatten, from_json
 from lrpt.runs.layout import CONFIG, RESULT, RUN
+from lrpt.runs.user_code import IMPORTS
 
 MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
@@ -24,7 +25,7 @@ PLACES = {"data.dir", "data.file"}
 START = "start_sha256"
 """The field of `config.json` with the SHA-256 of the arrays that the run started from, if it has a start file."""
 
-UNCOMPARED = {"preset", RUN, CLASSES, START}
+UNCOMPARED = {"preset", RUN, CLASSES, IMPORTS, START}
 """Fields of `config.json` that do not affect the numbers of a run, or are compared apart from the settings."""
 
 

@@ -12,7 +12,7 @@ from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.networks.sampling import check_no_text
 from lrpt.symbols import check_symbols
-from lrpt.trained.interface import Interface
+from lrpt.training.interface import Interface
 from lrpt.training.step import Variables
 
 

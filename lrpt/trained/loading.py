@@ -21,19 +21,17 @@ from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
-from lrpt.runs.classes import class_of, qualified_name
 from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.scaling import Scaling
 from lrpt.tasks.task import AnyVocabulary, Task
 from lrpt.trained.inference import Inference
-from lrpt.trained.interface import Interface
-from lrpt.trained.recorded import Parts, configuration, identity_of, recorded_text, with_data_dir
+from lrpt.trained.recorded import Parts, configuration, identity_of, import_recorded, recorded_text, with_data_dir
 from lrpt.trained.saving import write_network
-from lrpt.training.origin import check_data, check_text
+from lrpt.training.interface import Interface, described_vocabulary, description
+from lrpt.training.origin import check_data, check_text, digests
 from lrpt.training.program import evaluator_of_one
-from lrpt.training.setup import initial_state
-from lrpt.training.step import Variables, evaluated_variables
+from lrpt.training.step import Variables, evaluated_variables, state_shapes
 
 State = Literal["best", "last"]
 
@@ -58,7 +56,8 @@ def load(
       directory: the run directory, finished or not, or the directory of a kept result.
       model: class of the network's configuration, if `config.json` does not name one that can be imported.
       data: class of the task's configuration, in the same case.
-      imports: module or modules to import first, such as one that registers a cell of yours.
+      imports: module or modules to import first, such as one that registers a cell of yours. Those that the run has recorded are imported
+        anyway, if they are found.
       data_dir: where the data sets are, instead of where they were when the run was trained.
       state: 'best' has the lowest validation loss, 'last' is where training stopped.
       warn: called with one line for each damaged checkpoint that is passed over.
@@ -70,7 +69,9 @@ def load(
     check_choice("state", state, get_args(State))
     for name in [imports] if isinstance(imports, str) else imports:
         import_module(name)
-    return Loaded(Path(directory).expanduser(), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
+    path = Path(directory).expanduser()
+    import_recorded(path)
+    return Loaded(path, Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
 
 
 def is_kept_result(path: Path) -> bool:
@@ -105,6 +106,7 @@ class Loaded:
                 raise UsageError(f"{path} keeps the weights of the best state alone: choose --state best")
             self.update = weights.metadata_of(path)["update"]
         else:
+            self._digests: dict[str, str] = {}
             self.update, self.variables = self._from_checkpoints(state, warn)
 
     def __repr__(self) -> str:
@@ -120,14 +122,18 @@ class Loaded:
         task = self.config.build_task(self.seed)
         if self.is_kept:
             check_text(self.path, self.interface.text, task, "name another run", recorded_text(self.path, self._identity))
+        else:
+            check_data(self.path, self._digests, task, "name another run")
         return task
 
     @cached_property
     def interface(self) -> Interface:
-        """Return the interface to the task. A kept result needs no data for it."""
-        if not self.is_kept:
-            return Interface.of(self.task)
-        return Interface.from_json(weights.metadata_of(self.path)["task"])
+        """Return the interface to the task. No data are needed for it, except for runs that were trained before it was recorded."""
+        return Interface.of(self.task) if self._described is None else Interface.from_json(self._described["task"])
+
+    @cached_property
+    def _described(self) -> dict[str, Any] | None:
+        return weights.metadata_of(self.path) if self.is_kept else RunDirectory(self.path).task()
 
     @property
     def scaling(self) -> Scaling:
@@ -137,10 +143,7 @@ class Loaded:
     @cached_property
     def vocabulary(self) -> AnyVocabulary | None:
         """Return the symbols of inputs and predictions, or None if they are not symbols of a text."""
-        if not self.is_kept:
-            return self.task.vocabulary
-        recorded = weights.metadata_of(self.path)["vocabulary"]
-        return None if recorded is None else class_of(recorded["class"])(tuple(recorded["symbols"]))
+        return self.task.vocabulary if self._described is None else described_vocabulary(self._described)
 
     @cached_property
     def model(self) -> nn.Module:
@@ -272,13 +275,16 @@ class Loaded:
         """Return the number of updates and the variables of a state."""
         directory = RunDirectory(self.path)
         checkpoints = Checkpoints(directory.checkpoints, warn, directory.identifier)
-        newest = checkpoints.latest(initial_state(self.config, self.seed, self.task, self.model))
+        shapes = state_shapes(self.model, self.interface, self.config.optim.build(), self.config.train.batch_size)
+        newest = checkpoints.latest(shapes)
         if newest is None:
             raise UsageError(
                 f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
                 "(docs/reproduction/models.md lists kept results with weights)"
             )
-        check_data(self.path, newest.metadata, self.task, "name another run")
+        self._digests = digests(newest.metadata)
+        if "task" in vars(self):  # it was read for its interface
+            check_data(self.path, self._digests, self.task, "name another run")
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
             return newest.update, evaluated_variables(self.config.optim, newest.state)
@@ -288,8 +294,6 @@ class Loaded:
 
 def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
     """Return the weights of a network in the form of a kept result, and their metadata (see `lrpt.runs.weights`)."""
-    vocabulary = loaded.vocabulary
-    symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
-    metadata = {"update": loaded.update, "task": loaded.interface.to_json(), "vocabulary": symbols}
+    metadata = {"update": loaded.update, **description(loaded.interface, loaded.vocabulary)}
     arrays = named_arrays.to_named(loaded.variables)
     return weights.pack({name: named_arrays.storable(array) for name, array in arrays.items()}), metadata

@@ -1,6 +1,7 @@
 """Configurations read again from `config.json`, which names the classes of its parts."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +11,10 @@ from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import from_json
 from lrpt.runs.files import DIGEST, is_intact, read_object
+from lrpt.runs.imports import import_module
 from lrpt.runs.layout import CONFIG, RESULT, RUN
 from lrpt.runs.same_run import check_result
+from lrpt.runs.user_code import IMPORTS
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.origin import name_of_text
 
@@ -39,6 +42,14 @@ def identity_of(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / CONFIG} cannot be read ({error.strerror}): name the directory of a run{_runs_in(path)}") from None
     except (ValueError, TypeError, KeyError):
         raise UsageError(f"{path / CONFIG} is damaged, or not of a run: name the directory of a run", code=1) from None
+
+
+def import_recorded(path: Path) -> None:
+    """Import the modules that registered what the run uses. One that cannot be found is missed later, by name, if it is needed."""
+    recorded = identity_of(path).get(IMPORTS)
+    for name in recorded if isinstance(recorded, list) else []:
+        with suppress(UsageError):
+            import_module(str(name))
 
 
 def _runs_in(path: Path) -> str:

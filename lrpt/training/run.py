@@ -12,6 +12,7 @@ import numpy as np
 from lrpt.devices.processes import fail_together, on_primary
 from lrpt.errors import RemoteFailure, UsageError, line_of
 from lrpt.optim import recoveries
+from lrpt.runs import user_code
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.console import Console
 from lrpt.runs.layout import METRICS, RESULT
@@ -19,6 +20,7 @@ from lrpt.runs.run_directory import RunDirectory
 from lrpt.training import origin, starting
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig
+from lrpt.training.interface import Interface, description
 from lrpt.training.progress import Progress
 from lrpt.training.result import result_of
 from lrpt.training.selection import has_diverged
@@ -86,6 +88,7 @@ class Run(Setup):
         if result is None or not starting.is_complete(self, result):
             return False
         starting.check_file(self, result)
+        self._warn_of_changes("its result is of the old code")
         self.result = result
         self.console.say(f"{self.label}: finished already, see {self.path / RESULT}")
         return True
@@ -109,7 +112,9 @@ class Run(Setup):
         if "notice" in self.task.metadata:
             self.console.say(f"{self.label}: {self.task.metadata['notice']}")
         update = int(state.update)
-        on_primary(self.directory.open, self.identity, self.started_from)
+        on_primary(self.directory.open, self.identity, self.started_from, self._user_code)
+        with _one_line():
+            on_primary(self.directory.write_task, description(Interface.of(self.task), self.task.vocabulary))
         on_primary(self.checkpoints.remove_after, update)
         if on_primary(self.directory.keep_metrics, "" if restored is None else restored.metadata["metrics"]):
             self._warn(f"{self.path / METRICS} is not what this run wrote: restored from the checkpoint of update {update}")
@@ -117,6 +122,7 @@ class Run(Setup):
 
     def _resumed(self, restored: Restored) -> TrainState:
         """Take the progress from a checkpoint. Return its state."""
+        self._warn_of_changes(f"its first {restored.update:,} updates are of the old code")
         origin.check_data(self.path, restored.metadata, self.task, "name another --workdir")
         self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
         self.saved, self.started_from = restored.update, on_primary(self.directory.start_digest)
@@ -126,6 +132,17 @@ class Run(Setup):
                 starting.check_grid(self, restored.update)
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
+
+    @property
+    def _user_code(self) -> dict[str, str]:
+        return user_code.digests_of(self.config)
+
+    def _warn_of_changes(self, consequence: str) -> None:
+        """Warn if the user's own code has changed since the run was trained. What it changes is the user's to judge."""
+        names = user_code.changed(on_primary(self.directory.user_code), self._user_code)
+        if names:
+            which = f"module {names[0]} has" if len(names) == 1 else f"modules {', '.join(names)} have"
+            self._warn(f"{which} changed since {self.path} was trained: {consequence}; name another --workdir to train with the new code")
 
     # While it trains
 

@@ -9,6 +9,7 @@ import flax.linen as nn
 import jax
 
 from lrpt.devices.processes import primary_first
+from lrpt.runs import user_code
 from lrpt.runs.classes import class_names
 from lrpt.runs.configuration import to_json
 from lrpt.tasks.task import Task
@@ -42,7 +43,12 @@ class Setup:
     @property
     def identity(self) -> dict[str, Any]:
         """Return the content of `config.json`."""
-        return {**self.names, "seed": self.seed, **to_json(self.config), **class_names(self.config)}
+        return {**self.names, "seed": self.seed, **to_json(self.config), **class_names(self.config), **self._imports}
+
+    @property
+    def _imports(self) -> dict[str, list[str]]:
+        names = user_code.modules_to_import(self.config)
+        return {user_code.IMPORTS: names} if names else {}
 
     @cached_property
     def task(self) -> Task:

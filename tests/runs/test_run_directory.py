@@ -63,7 +63,7 @@ def test_a_folder_that_is_removed_meanwhile_holds_no_run(tmp_path):
 
 def test_files(run):
     assert sorted(path.name for path in run.iterdir()) == [
-        ".lock", "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json"
+        ".lock", "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json", "task.json"
     ]  # fmt: skip
     assert sorted(path.name for path in (run / "figures").iterdir()) == ["learning_curves.pdf", "learning_curves.png"]
     assert (run / "figures" / "learning_curves.png").read_bytes().startswith(b"\x89PNG")

@@ -6,7 +6,7 @@ import pytest
 
 from lrpt.errors import UsageError
 from lrpt.tasks import Example, Split, Task
-from lrpt.trained.interface import Interface
+from lrpt.training.interface import Interface
 
 ARRAYS = {"x": np.arange(24.0).reshape(6, 4).astype(np.float32), "y": np.arange(6), "key": jax.random.key(0)}
 SPLIT = Split(6, ARRAYS, lambda arrays, index: Example(arrays["x"][index], arrays["y"][index]))

@@ -30,10 +30,10 @@ from lrpt.runs import weights
 from lrpt.runs.files import sealed
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
-from lrpt.trained.interface import Interface
 from lrpt.trained.loading import Loaded, load, pack
 from lrpt.trained.recorded import Parts, configuration, identity_of
 from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.interface import Interface
 from lrpt.training.loop import fit
 from lrpt.training.step import init_state
 

@@ -24,6 +24,7 @@ from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.trained.one_stream import in_windows
 from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.interface import Interface
 from lrpt.training.loop import fit
 from lrpt.training.program import Program, evaluator_of_one
 from lrpt.training.step import init_state, streams_to_reset, train_step, train_steps
@@ -247,10 +248,37 @@ def test_a_finished_run_of_a_text_that_was_replaced_is_refused(config, whole, tm
     with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 {found['data']['sha256']}, and {text} has "):
         fit(moved, {0: path}, devices=1)
     with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 .*name another run"):
-        lrpt.load(path)
+        lrpt.load(path).evaluate()
     text.unlink()
     assert fit(moved, {0: path}, devices=1) == [found]
     assert tree(path) == before
+
+
+def test_a_network_is_used_without_its_text(config, whole, tmp_path):
+    """As on another machine. A run that was trained before its task was described reads the text, and so does one with a damaged file."""
+    path = shutil.copytree(whole, tmp_path / "run")
+    text = shutil.copy(config.data.file, tmp_path / "text.txt")
+    content = json.loads((path / "config.json").read_text())
+    content["data"]["file"] = str(text)
+    write_json(path / "config.json", content)
+    (path / "result.json").unlink()
+    usual = lrpt.load(path)
+    interface, vocabulary = Interface.of(usual.task), usual.task.vocabulary
+    symbols = np.arange(6)[None] % interface.input_size
+    expected = usual.predict(symbols)
+
+    text.unlink()
+    alone = lrpt.load(path)
+    assert (alone.interface, alone.vocabulary) == (interface, vocabulary)
+    np.testing.assert_array_equal(alone.predict(symbols), expected)
+    with pytest.raises(UsageError, match=f"{text}"):
+        alone.evaluate()
+    for damage in (lambda file: file.write_text(file.read_text().replace('"all"', '"last"')), lambda file: file.unlink()):
+        damage(path / "task.json")
+        with pytest.raises(UsageError, match=f"{text}"):
+            lrpt.load(path)
+    shutil.copy(config.data.file, text)
+    np.testing.assert_array_equal(lrpt.load(path).predict(symbols), expected)
 
 
 def test_the_number_of_streams_of_an_evaluation_does_not_change(config, whole):

@@ -15,6 +15,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import is_intact, json_line, sealed, write_json, write_text
 from lrpt.runs.layout import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, folders
 from lrpt.runs.same_run import MAY_CHANGE
+from lrpt.runs.user_code import IMPORTS
 
 LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
@@ -96,7 +97,7 @@ def _difference(one: Record, other: Record) -> str:
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     groups = {name: fields for name, fields in config.items() if isinstance(fields, dict) and name != CLASSES}
-    return flatten(groups) | {name: value for name, value in config.items() if name not in (*groups, "preset", CLASSES, RUN)}
+    return flatten(groups) | {name: value for name, value in config.items() if name not in (*groups, "preset", CLASSES, IMPORTS, RUN)}
 
 
 def _write(target: Path, record: Record) -> None:

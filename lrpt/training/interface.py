@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from lrpt.networks.protocol import Reads
+from lrpt.runs.classes import class_of, qualified_name
 from lrpt.scaling import UNSCALED, Scaling
-from lrpt.tasks.task import Task
-from lrpt.training.step import have_steps
+from lrpt.tasks.task import AnyVocabulary, Task
 
 
 class Interface(NamedTuple):
@@ -60,3 +61,20 @@ class Interface(NamedTuple):
     def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
         """Return the shape of inputs of one step."""
         return jax.ShapeDtypeStruct((rows, *(1,) * self.is_sequence, *self.step), self.dtype)
+
+
+def have_steps(inputs: Array | jax.ShapeDtypeStruct) -> bool:
+    """Return whether a batch of inputs has an axis of steps: vectors (b, t, m) and symbols (b, t) have one, vectors (b, m) have none."""
+    return inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
+
+
+def description(interface: Interface, vocabulary: AnyVocabulary | None) -> dict[str, Any]:
+    """Return an interface and the symbols of the task as JSON values, as a run and a kept result have them."""
+    symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
+    return {"task": interface.to_json(), "vocabulary": symbols}
+
+
+def described_vocabulary(found: Mapping[str, Any]) -> AnyVocabulary | None:
+    """Return the symbols of a `description`, or None if the task has none."""
+    recorded = found["vocabulary"]
+    return None if recorded is None else class_of(recorded["class"])(tuple(recorded["symbols"]))
