@@ -111,7 +111,7 @@ def loss_of(trained: Loaded, examples: int | None) -> Callable[[Any], float]:
     task, variables = trained.task, trained.variables
     train = task.splits["train"]
     if examples is None:
-        metrics = evaluator_of_one(trained.model, task, "train", trained.config.train.evaluation_batch)
+        metrics = evaluator_of_one(trained.model, task, "train", trained.config.train.evaluation_rows)
         return lambda params: metrics({**variables, "params": params})["loss"]
 
     @jax.jit

@@ -19,6 +19,8 @@ from experiments.report.kept.verification import verify
 from experiments.report.options import PROGRAM, Options
 from experiments.report.pages import crossing
 from experiments.report.pages.cards import CARD, card_pages
+from experiments.report.pages.commands_page import commands_page
+from experiments.report.pages.curves_page import curves_page
 from experiments.report.pages.overview import overview
 from experiments.report.pages.paper_page import DOCS, page, page_path
 from experiments.report.pages.verdicts import VERDICTS
@@ -85,11 +87,21 @@ def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
     """Return the text of every page by its path from the top of the repository."""
     return {
         REPORT: overview(judged, crossing.meanings(root)),
-        **{page_path(one.paper.name): page(one, SEEDS) for one in judged},
+        **{path: text for one in judged for path, text in _pages_of(one).items()},
         page_path("runs"): runs_page(judged[0].evidence.records, judged[0].evidence.studies),
         page_path("crossing"): f"{crossing.section(root)}\n",
         page_path("verdicts"): VERDICTS,
         **card_pages(judged[0].evidence.records, root),
+    }
+
+
+def _pages_of(judged: Judged) -> dict[PurePosixPath, str]:
+    """Return the pages of a paper: claims, curves and commands."""
+    name = judged.paper.name
+    return {
+        page_path(name): page(judged),
+        page_path(f"{name}_curves"): curves_page(judged),
+        page_path(f"{name}_commands"): commands_page(judged, SEEDS),
     }
 
 

@@ -159,7 +159,7 @@ def model_bytes(config: RunConfig[Any]) -> int:
     model, train, size = config.model, config.train, integer_of(config.model, "size", 0)
     embedded = getattr(getattr(model, "embeddings", None), "width", None) or 0
     width, parameters = max(size, embedded), recurrent_parameters(model) + MATRICES * size * embedded
-    rows = 2 * KEPT * _transitions(model) * train.batch_size + COPIES * train.evaluation_batch
+    rows = 2 * KEPT * _transitions(model) * train.batch_size + COPIES * train.evaluation_rows
     states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps the states between chunks
     return COPIES * parameters + (rows + states) * width
 

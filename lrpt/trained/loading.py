@@ -230,7 +230,7 @@ class Loaded:
         task, train = self.task, self.config.train
         splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
         chosen = self.variables if variables is None else variables
-        options = train.evaluation_batch, train.order == "lengths"
+        options = train.evaluation_rows, train.order == "lengths"
         return {split: evaluator_of_one(model or self.model, task, split, *options)(chosen) for split in splits}
 
     def start(self, rows: int = 1) -> Start:

@@ -16,6 +16,9 @@ from lrpt.tasks.order import ORDERS
 from lrpt.tasks.sources import take_paths
 from lrpt.tasks.task import Task
 
+EVALUATED_AT_ONCE = 500
+"""Examples that are evaluated at once, unless the configuration says otherwise."""
+
 
 class TaskConfig(Protocol):
     """A frozen dataclass that describes the examples of a task, and builds the task."""
@@ -47,8 +50,8 @@ class TrainConfig:
     """updates between evaluations, each followed by a checkpoint"""
     checkpoint_minutes: float = 10.0
     """longest time between two checkpoints, in minutes"""
-    evaluation_batch: int = 500
-    """examples evaluated at once; in order stream: streams into which a split is cut, each read from the initial state"""
+    evaluation_batch: int | None = None
+    """examples evaluated at once (None: 500); in order stream: number of streams that a split is cut into (None: those of a batch)"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
     patience: int | None = None
@@ -76,6 +79,12 @@ class TrainConfig:
         )
         check_at_most(LARGEST_COUNT, self, "train.updates", "train.fresh_every", "train.evaluate_every")  # others stay on the host
         check_positive(self, "train.checkpoint_minutes", *(["train.stop_below"] if self.stop_below is not None else []))
+
+    @property
+    def evaluation_rows(self) -> int:
+        """Return the number of examples that are evaluated at once, or of streams into which a split is cut."""
+        usual = self.batch_size if self.order == "stream" else EVALUATED_AT_ONCE
+        return usual if self.evaluation_batch is None else self.evaluation_batch
 
     @property
     def unused(self) -> dict[str, str]:

@@ -56,8 +56,8 @@ class Program:
         self.train = parallel.compile_for(layout, train, donate=(0,))
         averages = RECIPES[config.optim.recipe].evaluated is not None
         self._evaluated = parallel.compile_for(layout, partial(evaluated_variables, config.optim)) if averages else None
-        self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout, by_length)
-        self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout, by_length)
+        self.valid = Evaluator(model, task, "valid", config.train.evaluation_rows, layout, by_length)
+        self.test = Evaluator(model, task, "test", config.train.evaluation_rows, layout, by_length)
 
     def evaluated(self, state: TrainState) -> Variables:
         """Return the variables that are evaluated, of all models. State and variables lie on the devices."""

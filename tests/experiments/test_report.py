@@ -475,7 +475,7 @@ def test_the_same_files_give_the_same_bytes(tmp_path, capsys):
 
 def test_curve_beside_the_published_log(kept):
     main([], kept)
-    text = (kept / "docs" / "reproduction" / "low_rank.md").read_text()
+    text = (kept / "docs" / "reproduction" / "low_rank_curves.md").read_text()
     assert "| run | 1,000 | 2,000 | 4,000 | 6,000 | 8,000 | 10,000 | 12,000 |" in text
     assert "| LRD-GRU 128/50, published log | 0.1101 | 0.0856 | 0.0536 | 0.0320 | 0.0205 | 0.0144 | 0.0090 |" in text
     assert "| LRD-GRU 128/50, seed 0 | – | – | – | – | – | 0.0118 | – |" in text

@@ -20,7 +20,7 @@ from experiments.report.figures.schedules import _draw_family, _draw_words
 from experiments.report.figures.shared import CONSTANT_RATE, FALLING_RATE, draw_levels, panels, spread, styles
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.records import load
-from experiments.report.pages.paper_page import page
+from experiments.report.pages.curves_page import curves_page
 from experiments.report.papers import highway, low_rank, variable_computation
 from experiments.report.papers.lattice_table import FIGURE_5
 from experiments.report.writing import PAPERS, crossing, evidence_of
@@ -194,7 +194,7 @@ def test_crosses_are_test_scores_at_the_best_update(tested, tmp_path, drawn):
 def test_a_page_says_what_crosses_are(tmp_path):
     network = CHARACTERS.networks[0]
     make_run(tmp_path, network.experiment, network.flags, 0, {3_000: 2.0}, CHARACTERS.score, SOFT)
-    text = page(Judged(variable_computation.PAPER, Evidence(load(tmp_path))), (0,))
+    text = curves_page(Judged(variable_computation.PAPER, Evidence(load(tmp_path))))
     assert text.count("crosses are test scores of our runs") == 1
 
 

@@ -40,7 +40,7 @@ def test_a_weaker_model_that_is_better_than_published_narrows_a_lead(accuracies,
     value = of_test(found, "LR-GRU 128/24")
     assert is_of_weaker(value, found)
     assert (None if (told := surplus(value, found)) is None else str(told)) == words
-    assert page(found, (0,)).count("better than published by") == bool(words)
+    assert page(found).count("better than published by") == bool(words)
     assert f"Of 2 scores of models that an ordering calls weaker, {int(bool(words))} are better than published" in overview([found])
 
 

@@ -88,4 +88,11 @@ def test_defaults_of_programs():
     """Presets set what their papers have; programs that say nothing get these."""
     model, train = ModelConfig(), TrainConfig()
     assert (model.initial.carry_bias, model.initial.scale, model.matrices.rank, model.inputs.rank) == (1.0, 0.04, 24, 1)
-    assert (train.updates, train.batch_size, train.evaluate_every, train.evaluation_batch) == (10_000, 20, 500, 500)
+    assert (train.updates, train.batch_size, train.evaluate_every, train.evaluation_rows) == (10_000, 20, 500, 500)
+
+
+def test_texts_are_evaluated_in_as_many_streams_as_training_reads():
+    """More streams would begin in the initial state more often: with 500, a text of 90 kB loses 0.03 nats."""
+    assert TrainConfig(batch_size=7, order="stream").evaluation_rows == 7
+    assert TrainConfig(batch_size=7, order="stream", evaluation_batch=3).evaluation_rows == 3
+    assert TrainConfig(batch_size=7, evaluation_batch=3).evaluation_rows == 3

@@ -1,24 +1,15 @@
-"""One page for each paper: every claim with its verdict in narrow tables, figures, and below them the commands."""
+"""One page for each paper: every claim with its verdict, in narrow tables. Curves and commands are on pages of their own."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from experiments.report.claims.judged import NONE, Judged
-from experiments.report.claims.matching import excess, recorded
-from experiments.report.claims.paper import Study
-from experiments.report.claims.rows import Planned, Row
 from experiments.report.claims.verdicts import Verdict
 from experiments.report.claims.weaker import surplus
-from experiments.report.figures.analyses import analysis_figures
-from experiments.report.figures.learning_curves import tabulated
-from experiments.report.figures.studies import shown
-from experiments.report.wording.markdown import figure_path, table
-from experiments.report.wording.texts import capitalized
+from experiments.report.wording.markdown import table
 
 DOCS = PurePosixPath("docs/reproduction")
 UP = PurePosixPath("../..")
-AT_ONCE = 7
-"""columns of learning curves that fit a web page"""
 
 
 def page_path(name: str) -> PurePosixPath:
@@ -26,21 +17,19 @@ def page_path(name: str) -> PurePosixPath:
     return DOCS / f"{name}.md"
 
 
-def page(judged: Judged, seeds: Sequence[int]) -> str:
+def page(judged: Judged) -> str:
     """Return the page of a paper."""
     paper = judged.paper
     parts = [
         f"# {paper.title}: every claim",
         f"{paper.citation}. [Overview]({UP}/REPRODUCTION.md)",
-        "How to read this page: see [verdicts](verdicts.md).",
+        f"Other pages: how to read [verdicts](verdicts.md), [learning curves and figures]({paper.name}_curves.md), "
+        f"[commands]({paper.name}_commands.md).",
         *_takeaways(judged),
         *_rows(judged),
         *_relations(judged),
         *_plots(judged),
-        *(part for study in paper.studies for part in _study(study, judged)),
-        *_studies(judged),
         *_remarks(judged),
-        *_commands(judged, seeds),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -127,82 +116,6 @@ def _plots(judged: Judged) -> list[str]:
     return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
 
 
-def _drawn(study: Study, judged: Judged) -> list[str]:
-    """Return the names of the figures of a study that has runs."""
-    return [study.name, *analysis_figures(study, judged.evidence)] if study.runs(judged.evidence) else []
-
-
-def _study(study: Study, judged: Judged) -> list[str]:
-    runs = study.runs(judged.evidence)
-    if not runs:
-        return []
-    columns, rows = tabulated(study, runs)
-    blocks = [_some_columns(columns, rows, start) for start in range(1, len(columns), AT_ONCE)]
-    title = f"## Learning curves. {study.title}"
-    image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
-    others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
-    lines = "Thin lines are runs. Thick ones are their medians and bands their ranges, up to the end of the shortest run."
-    several = [lines] if any(len(own) > 1 for own in runs.values()) else []
-    crosses = "Published lines are test scores. So crosses are test scores of our runs, at the update of the lowest validation loss."
-    tested = [crosses] if study.tested else []
-    return [title, image, *several, *tested, *others, f"{capitalized(study.score_name)} by update:", *blocks]
-
-
-def _some_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], start: int) -> str:
-    """Return a table of `AT_ONCE` columns from `start` on, behind the first column. Rows without a value there are left out."""
-    parts = ((row[0], row[start : start + AT_ONCE]) for row in rows)
-    kept = [[name, *values] for name, values in parts if any(value != NONE for value in values)]
-    return table([columns[0], *columns[start : start + AT_ONCE]], kept)
-
-
-def _studies(judged: Judged) -> list[str]:
-    """Return the figures of kept studies, and the most telling figure if it is none of them and stands nowhere else."""
-    paper = judged.paper
-    of_studies = shown(paper.name, judged.evidence)
-    images = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, shows in of_studies.items()]
-    elsewhere = (name for study in paper.studies for name in _drawn(study, judged))
-    if paper.telling not in {f"{name}.png" for name in (*elsewhere, *of_studies)}:
-        images.append(f"![{paper.caption}]({UP}/{figure_path(paper.telling)})")
-    return ["## Figures of studies", *images] if images else []
-
-
 def _remarks(judged: Judged) -> list[str]:
     remarks = list(judged.paper.remarks(judged.evidence))
     return ["## Remarks", *remarks] if remarks else []
-
-
-def _first_names(names: Sequence[str]) -> str:
-    """Return up to two names of rows, and how many more there are."""
-    return "; ".join(names) if len(names) <= 2 else f"{names[0]}, and {len(names) - 1} more rows"
-
-
-def _longer(row: Row, judged: Judged) -> str:
-    """Return which seeds of a row were trained for longer than its command says, and with which flag; nothing if none was."""
-    if row.network is None:
-        return ""
-    runs = row.network.runs(judged.evidence)
-    longer = {seed: recorded(run)["train.updates"] for seed, run in runs.items() if excess(row.network.config, run)}
-    return "".join(f"; seed {seed} with --train.updates {updates}" for seed, updates in longer.items())
-
-
-def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
-    """Return the command of every row, those of relations included, each once; `--seeds` is left to the reader."""
-    named: dict[Planned, list[str]] = {}
-    for row in judged.paper.rows:
-        for planned in row.planned(seeds):
-            named.setdefault(planned, []).append(f"{row.where}: {row.title}{_longer(row, judged)}")
-    for relation in judged.paper.relations:
-        for planned in relation.planned(seeds):
-            named.setdefault(planned, [relation.sentence])
-    for relation in judged.paper.relations:
-        for version in relation.versions[1:]:
-            for planned in version.planned(seeds):
-                named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
-    lines = ["\n".join([f"# {_first_names(list(dict.fromkeys(names)))}", *planned.lines]) for planned, names in named.items()]
-    text = (
-        "Each command trains one model. Presets named `small`, `annealed` or `equal`, and commands with `--train.updates`, are smaller "
-        "than published. Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept "
-        "studies are on "
-        "[their page](runs.md)."
-    )
-    return ["## Commands", text, "```bash\n" + "\n".join(lines) + "\n```"] if lines else []

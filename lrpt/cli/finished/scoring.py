@@ -26,7 +26,7 @@ def show_score(options: Options, trained: Loaded, console: Console) -> None:
     """Print the metrics in one stream, beside the recorded ones in the streams of evaluation."""
     found = score(trained, options.split, options.window)
     result = RunDirectory(options.run).result()
-    streams = f"{min(trained.config.train.evaluation_batch, trained.task.splits[options.split].size)} streams, as recorded"
+    streams = f"{min(trained.config.train.evaluation_rows, trained.task.splits[options.split].size)} streams, as recorded"
     recorded = {} if result is None or options.state != "best" else result["metrics"].get(options.split, {})
     columns = [options.split, *found]
     rows = [["one stream", *(f"{value:.6g}" for value in found.values())]]

@@ -14,7 +14,7 @@ from lrpt.runs.console import Console
 def test_recorded_metrics_are_shown_beside_those_of_the_state_that_they_are_of(state, recorded, monkeypatch):
     """Of the best one. Those of the last state are not recorded."""
     trained: Any = SimpleNamespace(
-        config=SimpleNamespace(train=SimpleNamespace(evaluation_batch=4)),
+        config=SimpleNamespace(train=SimpleNamespace(evaluation_rows=4)),
         task=SimpleNamespace(splits={"test": SimpleNamespace(size=3)}),
         label="GRU 4",
         update=7,
