@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.analysis.jacobian import states_before, step_jacobian
 from lrpt.errors import UsageError
-from lrpt.networks.recurrent import Recurrent, cell_params, initial_carry
+from lrpt.networks.recurrent import Recurrent
 from lrpt.trained.loading import Loaded
 from lrpt.training.program import evaluator_of_one
 from lrpt.training.step import forward
@@ -35,13 +35,12 @@ def reading(trained: Loaded, variables: PyTree, examples: int) -> Reading:
     Raises:
       UsageError: the network is no recurrent one, or there are fewer examples.
     """
-    network, train, params = trained.recurrent, trained.task.splits["train"], variables["params"]["recurrent"]
+    network, train = trained.recurrent, trained.task.splits["train"]
     if examples > train.size:
         raise UsageError(f"examples is {examples}, and the run has {train.size} of them: choose fewer")
     batch = train.batch(train.arrays, jnp.arange(examples))
-    xs = trained.embed(variables, jnp.swapaxes(batch.inputs, 0, 1))
-    mask = None if batch.mask is None else batch.mask.T
-    return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)
+    _, params, carry, xs = trained.over_time(batch.inputs, variables, standardized=True)
+    return Reading(network, params, carry, xs, None if batch.mask is None else batch.mask.T)
 
 
 def longest_of(trained: Loaded, examples: int) -> int:

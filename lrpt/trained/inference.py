@@ -30,12 +30,20 @@ class Inference:
 
     def predict(self, variables: Variables, inputs: ArrayLike, mask: ArrayLike | None) -> Array:
         """Return predictions for whole sequences: see `lrpt.trained.loading.Loaded.predict`."""
+        return self._predict(variables, self.checked(inputs), None if mask is None else jnp.asarray(mask))
+
+    def checked(self, inputs: ArrayLike) -> Array:
+        """Return whole sequences as the network reads them, but for their scaling.
+
+        Raises:
+          UsageError: they are text, have another shape than those of the task, or hold a symbol that is not one of the network's.
+        """
         check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
-        counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
+        given = jnp.asarray(inputs)
         self._check_vectors(given)
         given = self._as_floats(given)
         check_symbols(given, self.interface.input_size)
-        return self._predict(variables, given, counted)
+        return given
 
     def _check_vectors(self, inputs: Array) -> None:
         """Raise a UsageError if a network reads sequences of vectors, and inputs have another shape.

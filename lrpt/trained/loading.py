@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.errors import UsageError, check_choice
+from lrpt.networks.over_time import OverTime, over_time
 from lrpt.networks.protocol import SOWN, Start, check_rows
 from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
@@ -201,6 +202,30 @@ class Loaded:
         if self.recurrent_config.embedding_width is None:
             return inputs
         return self.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))  # type: ignore[return-value]
+
+    def over_time(
+        self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], variables: Variables | None = None, *, standardized: bool = False
+    ) -> OverTime:
+        """Return the recurrent part over sequences as `lrpt.recur` and the analyses take it: (step, params, carry, xs).
+
+            _, (states, gates) = lrpt.recur(*trained.over_time(inputs), outputs="info")     # of all steps, time first
+
+        Of a cell whose output is its state, such as a GRU, `states` are the states.
+
+        Args:
+          inputs: as `predict` takes them.
+          variables: other ones, such as `initial`.
+          standardized: whether the inputs are in the units of the network, as are those of the splits of `task`.
+
+        Raises:
+          UsageError: the network has no recurrent part, or the inputs do not have the shape that it reads.
+        """
+        network, chosen = self.recurrent, self.variables if variables is None else variables
+        given = self._inference.checked(inputs)
+        if given.ndim != 2 + len(self.interface.step):
+            raise UsageError(f"inputs have shape {given.shape}: expected whole sequences, with axes of batch and time")
+        xs = self.embed(chosen, given if standardized else self.scaling.standardize(given))
+        return over_time(network, chosen, jnp.swapaxes(xs, 0, 1))
 
     def predict(self, inputs: Float[Array, "b *t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
         """Return predictions for whole sequences, both in the units of the data: `model.apply` with the scaling before and after it.

@@ -457,6 +457,8 @@ def test_networks_without_steps_do_not_stream(tmp_path):
     assert trained.variables.keys() == {"params", "batch_stats"}
     with pytest.raises(UsageError, match="which reads no sequences"):
         trained.start()
+    with pytest.raises(UsageError, match="name a run of a recurrent network"):
+        trained.over_time(np.ones((2, 64)))
 
 
 MINE = """
@@ -522,6 +524,35 @@ def test_weights_may_be_used_first_under_jit():
     whole = jax.jit(lambda xs: again.model.apply(again.variables, xs))(xs)
     assert all(isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(again.variables))
     np.testing.assert_allclose(streamed, whole, atol=1e-5)
+
+
+RESULTS = KEPT.parents[1]
+
+
+@pytest.mark.parametrize("name", ["adding/adding-lrd-seed2", "char_lm/quick-lrd-seed0", "bit_lm/bits-vcrnn-seed0", "jsb/quick-rhn-seed0"])
+def test_the_recurrent_part_over_time_ends_in_the_state_of_the_network(name):
+    """Vectors, symbols that are embedded, settings of a cell, and standardized inputs."""
+    trained, rng = load(RESULTS / name), np.random.default_rng(0)
+    own = trained.interface
+    inputs = rng.integers(0, own.input_size, (2, 5)) if own.step == () else rng.normal(size=(2, 5, *own.step)).astype(np.float32)
+    state = trained.start(rows=2)
+    for x in np.swapaxes(inputs, 0, 1):
+        state, _ = trained.step(state, x)
+    parts = trained.over_time(inputs)
+    carry, _ = lrpt.recur(*parts)
+    for mine, theirs in zip(jax.tree.leaves(carry), jax.tree.leaves(state.carry), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+    standardized = trained.over_time(trained.scaling.standardize(jnp.asarray(inputs)), standardized=True)
+    np.testing.assert_array_equal(standardized.xs, parts.xs)
+    before = lrpt.recur(*trained.over_time(inputs, trained.initial))[0]
+    assert not np.allclose(jax.tree.leaves(before)[0], jax.tree.leaves(carry)[0], atol=1e-2)
+
+
+def test_only_sequences_of_recurrent_networks_are_over_time():
+    with pytest.raises(UsageError, match=r"inputs have shape \(5,\): expected whole sequences"):
+        load(RESULTS / "char_lm" / "quick-lrd-seed0").over_time(np.arange(5))
+    with pytest.raises(UsageError, match=r"expected numbers of shape \(batch, time, 2\)"):
+        load(KEPT).over_time(np.ones((2, 2)))
 
 
 def test_a_state_of_another_name_is_refused():

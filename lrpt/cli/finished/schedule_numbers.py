@@ -19,7 +19,6 @@ from lrpt.analysis.schedules import autocorrelation, explained, group_means, mea
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
-from lrpt.networks.recurrent import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
 from lrpt.tasks.music import holds_melodies, symbols_of
@@ -204,8 +203,6 @@ def step_times(trained: Loaded, proportions: Sequence[float], steps: int, rounds
     config, read = scheduler_of(trained), read_schedule(trained, "valid", steps)
     if config.layers > 1:
         raise UsageError(f"{trained.path} holds a run of {config.label}: steps by blocks are for one layer")
-    network, (params, settings) = trained.recurrent, (trained.variables[name]["recurrent"] for name in ("params", "settings"))
-    xs = trained.embed(trained.variables, jnp.asarray(read.symbols)[:, None])
-    own = cell_params(params, network, settings), initial_carry(params, network, 1)
+    _, params, carry, xs = trained.over_time(jnp.asarray(read.symbols)[None])
     mask: dict[str, Any] = {"rounding": config.mask.rounding, "epsilon": config.mask.epsilon}
-    return time_steps(config.cell, *own, xs, tuple(proportions), **mask, count=blocks, rounds=rounds)
+    return time_steps(config.cell, params, carry, xs, tuple(proportions), **mask, count=blocks, rounds=rounds)
