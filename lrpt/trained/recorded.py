@@ -1,5 +1,6 @@
 """Configurations read again from `config.json`, which names the classes of its parts."""
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -46,10 +47,14 @@ def identity_of(path: Path) -> dict[str, Any]:
 
 def import_recorded(path: Path) -> None:
     """Import the modules that registered what the run uses. One that cannot be found is missed later, by name, if it is needed."""
-    recorded = identity_of(path).get(IMPORTS)
-    for name in recorded if isinstance(recorded, list) else []:
+    for name in _imports_of(identity_of(path)):
         with suppress(UsageError):
-            import_module(str(name))
+            import_module(name)
+
+
+def _imports_of(identity: Mapping[str, Any]) -> list[str]:
+    recorded = identity.get(IMPORTS)
+    return [str(name) for name in recorded] if isinstance(recorded, list) else []
 
 
 def _runs_in(path: Path) -> str:
@@ -105,8 +110,15 @@ def _part(path: Path, group: str, kind: type, identity: Mapping[str, Any]) -> An
     try:
         return from_json(kind, identity.get(group, {}), group)
     except UsageError as error:
-        hint = "; or import the module that adds it, with --import or imports= of lrpt.load" if isinstance(error, UnknownName) else ""
+        hint = _hint(identity) if isinstance(error, UnknownName) else ""
         raise UsageError(f"{path / CONFIG}: {error}{hint}", error.code) from None
+
+
+def _hint(identity: Mapping[str, Any]) -> str:
+    """Return the advice for a name that is not registered. Modules that the run has recorded were not found, or do not register it."""
+    names = [name for name in _imports_of(identity) if name not in sys.modules]
+    recorded = f" ({', '.join(names)}, which cannot be imported here)" if names else ""
+    return f"; or import the module that adds it{recorded}, with --import or imports= of lrpt.load"
 
 
 def with_data_dir(config: RunConfig[Any], dir: Path | None) -> RunConfig[Any]:

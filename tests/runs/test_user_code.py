@@ -146,7 +146,9 @@ def test_a_run_with_changed_code_says_so_and_is_loaded_without_naming_its_module
     assert load(path).config.model.cell == "mine"
     forget()
     (modules / "cell_of_mine.py").unlink()
-    with pytest.raises(lrpt.errors.UsageError, match=r"model\.cell is 'mine'.*import the module that adds it"):
+    with pytest.raises(
+        lrpt.errors.UsageError, match=r"model\.cell is 'mine'.*adds it \(cell_of_mine, which cannot be imported here\), with --import"
+    ):
         load(path)
 
 
