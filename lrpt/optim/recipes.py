@@ -201,7 +201,7 @@ class OptimConfig:
     decay_after: int = 0
     """number of epochs after the first that keep the initial learning rate (0: the learning rate falls from epoch 2 on)"""
     halve_after: int | None = None
-    """halve the learning rate after this many evaluations without a new lowest validation loss (None: never)"""
+    """halve the learning rate after this many evaluations without a new best one (None: never)"""
     halvings: int = 14
     """largest number of halvings; the next one ends training instead"""
     return_to_best: bool = False

@@ -60,7 +60,7 @@ def load(
       imports: module or modules to import first, such as one that registers a cell of yours. Those that the run has recorded are imported
         anyway, if they are found.
       data_dir: where the data sets are, instead of where they were when the run was trained.
-      state: 'best' has the lowest validation loss, 'last' is where training stopped.
+      state: 'best' has the lowest validation loss, or the best metric of `train.select`; 'last' is where training stopped.
       warn: called with one line for each damaged checkpoint that is passed over.
 
     Raises:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Generic, Protocol, TypeVar
 
-from lrpt.errors import LARGEST_COUNT, check_at_least, check_at_most, check_positive
+from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_positive
+from lrpt.metrics import is_lower_better
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
@@ -52,10 +53,12 @@ class TrainConfig:
     """longest time between two checkpoints, in minutes"""
     evaluation_batch: int | None = None
     """examples evaluated at once (None: 500); in order stream: number of streams that a split is cut into (None: those of a batch)"""
+    select: str = "loss"
+    """validation metric that decides which evaluation is the best, also for patience and halvings of the learning rate"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
     patience: int | None = None
-    """end training after this many evaluations in a row without a new lowest validation loss (None: never)"""
+    """end training after this many evaluations in a row without a new best one (None: never)"""
     updates_per_call: int | None = None
     """updates compiled into one call, after which interruptions are noticed (None: about a second of training, at most 50)"""
     test_each: bool = False
@@ -78,7 +81,16 @@ class TrainConfig:
             "train.patience",
         )
         check_at_most(LARGEST_COUNT, self, "train.updates", "train.fresh_every", "train.evaluate_every")  # others stay on the host
+        self._check_select()
         check_positive(self, "train.checkpoint_minutes", *(["train.stop_below"] if self.stop_below is not None else []))
+
+    def _check_select(self) -> None:
+        try:
+            is_lower_better(self.select)
+        except UsageError as error:
+            raise UsageError(f"train.select is {self.select!r}: {error}") from None
+        if self.select != "loss" and self.stop_below is not None:
+            raise UsageError(f"train.select is '{self.select}', and train.stop_below is a loss: leave one of both out")
 
     @property
     def evaluation_rows(self) -> int:

@@ -40,7 +40,7 @@ class Progress:
 
     Attributes:
       annealing: halvings of the learning rate.
-      best: metrics of the evaluation with the lowest loss, and its 'update'.
+      best: metrics of the best evaluation, and its 'update'.
       tally: training metrics since the last evaluation.
       seconds: time spent on training and evaluation.
     """
@@ -62,10 +62,10 @@ class Progress:
 
     def evaluated(self, update: int, metrics: Mapping[str, float], selection: Selection) -> bool:
         """Record an evaluation. Return whether the learning rate has changed."""
-        if selection.is_best(update, metrics["loss"], self.best):
+        if selection.is_best(update, metrics, self.best):
             self.best = {"update": update, **metrics}
         self.tally = Tally()
-        return selection.counts(update) and self.annealing.evaluated(metrics["loss"])
+        return selection.counts(update) and self.annealing.evaluated(selection.score(metrics))
 
     def to_metadata(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -159,11 +159,14 @@ class Run(Setup):
 
         Raises:
           UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for it. The checkpoints stay as they are.
+            Or the task does not have the metric that selects the best evaluation.
         """
         bad = np.flatnonzero(has_diverged(metrics["loss"]))
         if bad.size and not self.recovers:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
+        if self.config.train.select != "loss":  # `summarize` of the task adds metrics to those of an update
+            self.selection.check(self.task.summarize(dict.fromkeys(metrics, 1.0)).keys())
         self.progress.seconds += seconds
 
     def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float, test: Mapping[str, float] | None = None) -> bool:
@@ -263,7 +266,7 @@ class Run(Setup):
         return evaluated_variables(self.config.optim, state)
 
     def best_state(self, state: TrainState) -> TrainState:
-        """Return the state with the lowest validation loss.
+        """Return the state with the best validation metric: the lowest loss, unless the configuration selects by another one.
 
         Args:
           state: the current state. If the best checkpoint is damaged, it is returned with a warning, and the latest evaluation becomes the

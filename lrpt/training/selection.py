@@ -1,12 +1,13 @@
 """Model selection and early stopping: which evaluation of a run is the best, when the run stops, and losses with which it has failed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from lrpt.errors import UsageError
 from lrpt.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_lower_better
 from lrpt.training.config import RunConfig, TrainConfig
 
@@ -15,7 +16,7 @@ DIVERGED = 1e15
 
 ENDED = {
     "criterion": "criterion met",
-    "patience": "no lower validation loss for long",
+    "patience": "no better evaluation for long",
     "annealed": "no halvings of the learning rate left",
     "updates": "all updates made",
 }
@@ -67,13 +68,28 @@ class Selection:
         """Return the settings of the network in update number `update`."""
         return {name: float(value) for name, value in self.model.settings(jnp.int32(update - 1), self.epoch).items()}
 
-    def is_best(self, update: int, loss: float, best: Mapping[str, Any]) -> bool:
+    def score(self, metrics: Mapping[str, Any]) -> float:
+        """Return the metric that selects, or its negative if higher values are better: the lowest score is the best.
+
+        It is infinite if the metric is missing or not finite, as before the first evaluation.
+        """
+        value = metrics.get(self.train.select, math.nan)
+        sign = 1 if is_lower_better(self.train.select) else -1
+        return sign * value if math.isfinite(value) else math.inf
+
+    def is_best(self, update: int, metrics: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
         """Return whether an evaluation takes the place of the best one so far.
 
-        The best evaluation is the one with the lowest loss among those that count. As long as none counts, it is the latest one.
+        The best evaluation is the one with the lowest score among those that count. As long as none counts, it is the latest one.
         """
-        is_lower = np.float32(loss) < np.float32(best["loss"])  # in the precision of `Annealing`
-        return bool(is_lower) or not self.counts(best["update"])  # after one that counts, all count
+        is_lower = np.float32(self.score(metrics)) < np.float32(self.score(best))  # in the precision of `Annealing`
+        return bool(is_lower) or best["update"] == 0 or not self.counts(best["update"])  # after one that counts, all count
+
+    def check(self, names: Collection[str]) -> None:
+        """Raise a UsageError unless the metric that selects is one of these."""
+        if self.train.select not in names:
+            known = sorted(set(names) & (LOWER_IS_BETTER | HIGHER_IS_BETTER), key=lambda name: (name != "loss", name))
+            raise UsageError(f"train.select is '{self.train.select}': choose from the metrics of this task, {', '.join(known)}")
 
     def reason_to_stop(self, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
         """Return why training stops after an evaluation, or None: see the function of that name. Only one that counts meets a criterion."""
@@ -83,14 +99,14 @@ class Selection:
     def extremes(self, evaluations: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> dict[str, float]:
         """Return the best value of each metric in any evaluation that counts, by names such as 'highest_accuracy'.
 
-        The loss and metrics whose direction `lrpt.metrics` does not have are left out.
+        Metrics whose direction `lrpt.metrics` does not have are left out, and the loss if it selects.
 
         Args:
           evaluations: 'update' and metrics of each evaluation.
           best: 'update' and metrics of the best one. It stands for all if none counts.
         """
         counted = [line for line in evaluations if self.counts(line["update"])] or [best]
-        names = [name for name in best if name in LOWER_IS_BETTER | HIGHER_IS_BETTER and name != "loss"]
+        names = [name for name in best if name in LOWER_IS_BETTER | HIGHER_IS_BETTER and not name == self.train.select == "loss"]
         found = {name: ("lowest", min) if is_lower_better(name) else ("highest", max) for name in names}
         return {f"{word}_{name}": extreme(_known(counted, name)) for name, (word, extreme) in found.items()}
 
