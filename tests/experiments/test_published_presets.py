@@ -75,6 +75,7 @@ OFF = {
     "train.stop_below": None,
     "train.patience": None,
     "train.test_each": False,
+    "train.select": "loss",
     "train.start": None,
     "data.file": None,
     "data.text_share": None,
