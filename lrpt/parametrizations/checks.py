@@ -64,7 +64,7 @@ def _check_matrix(returned: str, matrix: Any) -> None:
 def _check_shape(returned: str, matrix: Any, spec: MatrixSpec) -> None:
     """Raise a UsageError unless a matrix maps vectors as wide as its spec says, and its dense form is as large."""
     leaves, structure = jax.tree.flatten(matrix)
-    shapes = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf for leaf in leaves)  # no shardings
+    shapes = tuple(_shape_of(leaf) if hasattr(leaf, "dtype") else leaf for leaf in leaves)
     wanted = {APPLY: (1, spec.n_out), TO_DENSE: (spec.n_in, spec.n_out)}
     for what, found in _shapes_of(structure, shapes, spec.n_in).items():
         if found != wanted[what]:
@@ -72,6 +72,11 @@ def _check_shape(returned: str, matrix: Any, spec: MatrixSpec) -> None:
                 f"{returned}, whose {what} gives {found}: expected {wanted[what]} for a matrix of {spec.n_in} x {spec.n_out} "
                 f"(spec.n_in x spec.n_out); raise lrpt.UsageError if the parametrization cannot have this shape"
             )
+
+
+def _shape_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Return the shape of an array in the type that JAX computes with: NumPy may have 64 bits. There are no shardings in it."""
+    return jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype, allow_extended_dtype=True))
 
 
 APPLY, TO_DENSE = "apply(v) of one row", "to_dense()"

@@ -10,6 +10,7 @@ import pytest
 
 from lrpt.cli.finished.schedule_numbers import ScheduleTrace, around_words, read_schedule, step_times, summarize
 from lrpt.datasets.vocabulary import Vocabulary
+from lrpt.networks.over_time import over_time
 from lrpt.networks.sequence_model import recurrent_of
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks import NextSymbol
@@ -48,14 +49,19 @@ def trained(tmp_path):
     variables = model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
     rng = np.random.default_rng(1)
     params = jax.tree.map(lambda a: (0.7 * rng.standard_normal(a.shape)).astype(np.float32), variables["params"])
+    variables = {"params": params, "settings": jax.tree.map(lambda _: jnp.float32(3.0), variables["settings"])}
+    network = recurrent_of(config, task.input_size)
+
+    def embedded(symbols):
+        return model.apply(variables, symbols, method=lambda model, xs: model.embedding(xs))
+
     return SimpleNamespace(
         config=SimpleNamespace(model=config),
         path=tmp_path,
         task=task,
         model=model,
-        variables={"params": params, "settings": jax.tree.map(lambda _: jnp.float32(3.0), variables["settings"])},
-        recurrent=recurrent_of(config, task.input_size),
-        embed=lambda variables, xs: model.apply(variables, xs, method=lambda model, xs: model.embedding(xs)),
+        variables=variables,
+        over_time=lambda symbols: over_time(network, variables, jnp.swapaxes(embedded(symbols), 0, 1)),
     )
 
 
