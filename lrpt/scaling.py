@@ -77,7 +77,11 @@ class Scaling:
     def to_json(self) -> dict[str, dict[str, list[float]]]:
         """Return the constants as they are written to files. What is not scaled is left out."""
         parts = {"inputs": self.inputs, "predictions": self.predictions}
-        return {part: {name: [*values] for name, values in found._asdict().items()} for part, found in parts.items() if found is not None}
+        return {
+            part: {name: [float(value) for value in values] for name, values in found._asdict().items()}
+            for part, found in parts.items()
+            if found is not None
+        }
 
     @classmethod
     def from_json(cls, found: Mapping[str, Mapping[str, list[float]]]) -> "Scaling":

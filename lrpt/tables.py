@@ -1,5 +1,6 @@
 """Tables of entries by name, to which users add their own."""
 
+import sys
 from collections import UserDict
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, Self, TypeVar
@@ -12,12 +13,20 @@ T = TypeVar("T")
 
 
 _tables: list["Table[Any]"] = []
-"""All tables, in the order of their definition."""
+"""The tables of this library."""
 
 
-def entries_named(names: Collection[str]) -> list[Any]:
-    """Return the entries that have one of these names, from all tables."""
-    return [table.data[name] for table in _tables for name in sorted(names) if name in table.data]
+def registrars(names: Collection[str]) -> set[str]:
+    """Return the names of the modules that registered entries under these names in tables of this library."""
+    return {table.registrars[name] for table in _tables for name in names if name in table.data}
+
+
+def _caller() -> str:
+    """Return the name of the module that uses a table."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "collections", "collections.abc", "_collections_abc"):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
 
 
 class UnknownEntry(UnknownName, KeyError):
@@ -32,21 +41,27 @@ class Table(UserDict[str, T]):
     Configurations, and so Flax modules, hold names. A function that was compiled for a module with a name would otherwise run the old entry
     for a module with the new one, as in a notebook whose cell is run again. Adding an entry under a new name clears nothing.
 
+    `registrars` has the name of the module that set each entry.
+
     It is a `UserDict`, not a `dict`, because `update`, `pop` and the other methods of a `dict` would not call the two methods below.
     """
 
     def __init__(self, entries: Mapping[str, T] | None = None) -> None:
+        self.registrars: dict[str, str] = {}
         super().__init__(entries or {})
-        _tables.append(self)
+        if _caller().partition(".")[0] == "lrpt":
+            _tables.append(self)
 
     def __missing__(self, name: str) -> NoReturn:
         """Raise an UnknownEntry that lists the names, or the closest ones."""
         raise UnknownEntry(f"the name is {name!r}: choose from {listed(name, self.data)}")
 
     def __setitem__(self, name: str, entry: T) -> None:
-        if name in self.data and self.data[name] is not entry:
+        if name in self.data and self.data[name] is entry:
+            return
+        if name in self.data:
             jax.clear_caches()
-        self.data[name] = entry
+        self.data[name], self.registrars[name] = entry, _caller()
 
     def __delitem__(self, name: str) -> None:
         del self.data[name]

@@ -39,7 +39,8 @@ def class_of(name: str) -> Any:
     """
     module, _, qualified = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        # A program that reads its own run must not be executed again under the name by which it can be imported.
+        found: Any = sys.modules["__main__"] if module == name_of_module("__main__") else importlib.import_module(module)
         for part in qualified.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError):

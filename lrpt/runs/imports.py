@@ -10,7 +10,7 @@ _imported: dict[str, None] = {}
 """Modules that the user has named in this process, in order, each once."""
 
 
-def import_module(name: str) -> ModuleType:
+def import_module(name: str, *, remember: bool = True) -> ModuleType:
     """Import a module that the user named, and remember its name.
 
     Raises:
@@ -31,7 +31,8 @@ def import_module(name: str) -> ModuleType:
     except Exception as error:
         error.add_note(f"lrpt: module '{name}' failed while it was imported: correct it")  # the traceback says where
         raise
-    _imported[name] = None
+    if remember:
+        _imported[name] = None
     return module
 
 

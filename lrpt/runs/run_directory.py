@@ -23,7 +23,7 @@ from lrpt.runs.environment import USER_CODE, environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, unwritable, write_json, write_text
 from lrpt.runs.layout import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, TASK
 from lrpt.runs.same_run import START, differences, flaw_of
-from lrpt.runs.user_code import with_digests
+from lrpt.runs.user_code import IMPORTS, with_digests
 
 REQUIRED = {
     *("preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"),
@@ -162,8 +162,19 @@ class RunDirectory:
 
     def user_code(self) -> dict[str, list[str]]:
         """Return the SHA-256 of the files of the user's modules with which the run was trained, as `environment.json` has them."""
-        found = (parsed_object(self._text(ENVIRONMENT) or "") or {}).get(USER_CODE) if self._holds_work() else None
-        return found if isinstance(found, dict) else {}
+        found = self._environment().get(USER_CODE) if self._holds_work() else None
+        entries = found.items() if isinstance(found, dict) else ()
+        return {name: files for name, files in entries if isinstance(files, list) and all(isinstance(one, str) for one in files)}
+
+    def record_user_code(self, digests: Mapping[str, str]) -> None:
+        """Add the files of the user's modules with which the checkpoint was trained that has just been written."""
+        before = self.user_code()
+        now = with_digests(before, digests)
+        if now != before:
+            write_json(self.path / ENVIRONMENT, {**self._environment(), USER_CODE: now})
+
+    def _environment(self) -> dict[str, Any]:
+        return parsed_object(self._text(ENVIRONMENT) or "") or {}
 
     def open(self, identity: dict[str, Any], start: str | None = None, user_code: Mapping[str, str] | None = None) -> None:
         """Make the directory, lock it, and write `config.json` and `environment.json`.
@@ -171,7 +182,8 @@ class RunDirectory:
         Args:
           identity: as in `check`.
           start: SHA-256 of the arrays that the run started from, if it has a start file.
-          user_code: SHA-256 of the files of the user's modules that it depends on.
+          user_code: SHA-256 of the files of the user's modules that it depends on. Of a run that goes on, they are recorded with its next
+            checkpoint, see `record_user_code`.
 
         Raises:
           UsageError: the directory cannot be written, or another command holds its lock.
@@ -185,13 +197,20 @@ class RunDirectory:
             self.lock()
             if was_new and self._holds_work():
                 raise InUse(f"another command has just begun a run in {self.path}: repeat this command, or name another --workdir", code=1)
-            more = {START: start} if start else {}
+            more: dict[str, Any] = {START: start} if start else {}
+            if imports := self._imports(identity):
+                more[IMPORTS] = imports
             write_json(self.path / CONFIG, {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
-            write_json(self.path / ENVIRONMENT, environment(with_digests(self.user_code(), user_code or {})))
+            write_json(self.path / ENVIRONMENT, environment(self.user_code() or with_digests({}, user_code or {})))
         except OSError as error:
             if self.path.is_dir() and obstacle_of(error):
                 raise UsageError(line_of(error), code=1) from error
             raise _not_writable(self.path, error.strerror, full=error.errno in (errno.ENOSPC, errno.EDQUOT)) from error
+
+    def _imports(self, identity: Mapping[str, Any]) -> list[str]:
+        """Return the modules to import of a run, also those that an earlier command has recorded."""
+        before = (self._read_json(CONFIG) or {}).get(IMPORTS) if self._holds_work() else None
+        return list(dict.fromkeys([*(before if isinstance(before, list) else []), *identity.get(IMPORTS, [])]))
 
     # What the network has to know of its task
 
@@ -201,7 +220,10 @@ class RunDirectory:
 
     def task(self) -> dict[str, Any] | None:
         """Return the description of the task, or None if there is none, or one that is damaged or of another run."""
-        found = parsed_object(self._text(TASK) or "") or {}
+        try:
+            found = parsed_object(self._text(TASK) or "") or {}
+        except OSError:  # such as a directory of this name
+            return None
         return found if found.get(RUN) == self.identifier() and is_intact(found) else None
 
     # Metrics

@@ -37,10 +37,17 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], usual: Mappin
       now: the identity of another run.
       usual: defaults by flat name, for settings that did not exist when the first run was recorded.
     """
-    old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
+    groups = ({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED} for c in (before, now))
+    old, new = (_effective(flatten(found)) for found in groups)
     old = {name: usual[name] for name in new.keys() & usual.keys()} | old
     names = sorted((old.keys() | new.keys()) - _may_change(new), key=lambda name: (not name.endswith("."), name))
     return [(name.rstrip("."), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+
+
+def _effective(found: dict[str, Any]) -> dict[str, Any]:
+    """Replace a number of streams that stands for the batch size, see `lrpt.training.config.TrainConfig.evaluation_batch`."""
+    is_default = found.get("train.order") == "stream" and found.get("train.evaluation_batch", 0) is None
+    return {**found, "train.evaluation_batch": found.get("train.batch_size")} if is_default else found
 
 
 def check_result(path: Path, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:

@@ -1,44 +1,48 @@
 """Modules of the user's that a run depends on: which to import before its `config.json` can be read, and the SHA-256 of their files."""
 
+import ast
 import hashlib
+import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from lrpt.runs.classes import name_of_module
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.imports import imported
-from lrpt.tables import entries_named
+from lrpt.tables import registrars
 
 IMPORTS = "imports"
-"""The field of `config.json` that names modules to import before it is read. It decides no number."""
+"""The field of `config.json` that names modules to import before it is read, in this order. It decides no number."""
 
 OWN = {"lrpt", "experiments"}
 """Packages of this library, whose commit is recorded."""
 
 
 def modules_to_import(config: Any) -> list[str]:
-    """Return the names of the modules that register what a configuration names, and of those that the user imported with `--import`.
+    """Return the names of the modules that register what a configuration names; none if it names nothing of the user's.
 
-    A program, such as a script of the user's, is left out, because importing it might train again.
+    Those that the user imported with `--import` come first, in that order, because one may call another to register. A program, such as
+    a script of the user's, is left out, because importing it might train again.
     """
-    return sorted({*imported(), *(name for name in _modules_of_entries(config) if not _is_program(name))})
+    registering = _registering(config)
+    if not registering:
+        return []
+    return list(dict.fromkeys([*imported(), *sorted(name for name in registering if not _is_program(name))]))
 
 
 def digests_of(config: Any) -> dict[str, str]:
     """Return the SHA-256 of the files of the user's modules that a configuration depends on, by the names of the modules.
 
-    They are those of `modules_to_import`, those of the classes of model and task, and the modules that these import. Of packages that are
-    installed, only those that are named themselves are included. A notebook has no file.
+    They are those that register what it names, those of `--import`, those of the classes of model and task, and the user's modules that
+    the source of these imports. Of installed packages, only those that are named themselves are included. A notebook has no file.
     """
-    classes = [type(config.model).__module__, type(config.data).__module__]
-    names = _with_imported({*imported(), *_modules_of_entries(config), *filter(_is_users, classes)})
-    files = {name_of_module(name): _file_of(name) for name in names}
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in sorted(files.items()) if file and file.is_file()}
+    classes = {type(config.model).__module__, type(config.data).__module__}
+    names = _with_imported({name for name in {*imported(), *_registering(config), *classes} if _is_users(name)})
+    found = {name_of_module(name): _digest(name) for name in sorted(names)}
+    return {name: digest for name, digest in found.items() if digest is not None}
 
 
 def with_digests(before: Mapping[str, list[str]], now: Mapping[str, str]) -> dict[str, list[str]]:
@@ -51,40 +55,57 @@ def changed(before: Mapping[str, list[str]], now: Mapping[str, str]) -> list[str
     return [name for name, digest in now.items() if before.get(name) and before[name][-1] != digest]
 
 
-def _modules_of_entries(config: Any) -> set[str]:
-    """Return the modules of the functions and classes that the user has registered under the names in a configuration."""
+def in_words(names: list[str]) -> str:
+    """Return that these modules have changed, at most three by name."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"module {names[0]} has changed" if len(names) == 1 else f"modules {', '.join(names[:3])}{more} have changed"
+
+
+def _registering(config: Any) -> set[str]:
+    """Return the user's modules that registered something under a name in the configuration."""
     named = {value for value in flatten(to_json(config)).values() if isinstance(value, str)}
-    return {name for entry in entries_named(named) for name in _modules_of(entry) if _is_users(name)}
-
-
-def _modules_of(entry: Any) -> Iterator[str]:
-    """Yield the names of the modules that define an entry: a function, a class, a partial of one, or an object that holds them."""
-    parts = [entry, *getattr(entry, "__dict__", {}).values()]
-    if isinstance(entry, partial):
-        parts = [entry.func, *entry.args, *entry.keywords.values()]
-    for part in parts:
-        yield getattr(part, "__module__", None) or ""
+    return {name for name in registrars(named) if _is_users(name)}
 
 
 def _with_imported(names: Iterable[str]) -> set[str]:
-    """Return these modules, and the user's modules that they import."""
+    """Return these modules, and the user's modules that their sources import."""
     found, open_ones = set(names), list(names)
     while open_ones:
-        module = sys.modules.get(open_ones.pop())
-        inner = {_name_of(value) for value in vars(module or object).values()}
-        new = {name for name in inner - found if _is_users(name) and _lies_with_the_user(name)}
+        new = {name for name in _imported_by(open_ones.pop()) - found if _is_users(name) and _lies_with_the_user(name)}
         found |= new
         open_ones.extend(new)
     return found
 
 
-def _name_of(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    return name if isinstance(name, str) else ""
+def _imported_by(name: str) -> set[str]:
+    """Return the names of modules that the source of a module imports, at any place in it. Modules are read, and never touched."""
+    file = _file_of(name)
+    try:
+        tree = ast.parse(file.read_bytes()) if file is not None and file.suffix == ".py" else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    return {one for node in ast.walk(tree) for one in _named_in(node, _package_of(name))}
+
+
+def _named_in(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        try:
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+        except ImportError:
+            return
+        yield base
+        yield from (f"{base}.{alias.name}" for alias in node.names)  # a module, or something in it
+
+
+def _package_of(name: str) -> str:
+    package = vars(sys.modules[name]).get("__package__") if name in sys.modules else None
+    return package if isinstance(package, str) else name.rpartition(".")[0]
 
 
 def _is_users(name: str) -> bool:
-    return name in sys.modules and name_of_module(name).partition(".")[0] not in OWN and _file_of(name) is not None
+    return _file_of(name) is not None and name_of_module(name).partition(".")[0] not in OWN
 
 
 def _lies_with_the_user(name: str) -> bool:
@@ -100,5 +121,17 @@ def _is_program(name: str) -> bool:
 
 
 def _file_of(name: str) -> Path | None:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return None if file is None else Path(file)
+    module = sys.modules.get(name)
+    try:
+        file = object.__getattribute__(module, "__dict__").get("__file__")  # a lazy module would import itself otherwise
+    except AttributeError:
+        return None
+    return Path(file) if isinstance(file, str) else None
+
+
+def _digest(name: str) -> str | None:
+    file = _file_of(name)
+    try:
+        return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None

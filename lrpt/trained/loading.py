@@ -20,8 +20,8 @@ from lrpt.networks.over_time import OverTime, over_time
 from lrpt.networks.protocol import SOWN, Start, check_rows
 from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
-from lrpt.runs import named_arrays, weights
-from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs import named_arrays, user_code, weights
+from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.scaling import Scaling
@@ -32,6 +32,7 @@ from lrpt.trained.saving import write_network
 from lrpt.training.interface import Interface, described_vocabulary, description
 from lrpt.training.origin import check_data, check_text, digests
 from lrpt.training.program import evaluator_of_one
+from lrpt.training.setup import initial_state
 from lrpt.training.step import Variables, evaluated_variables, state_shapes
 
 State = Literal["best", "last"]
@@ -61,7 +62,7 @@ def load(
         anyway, if they are found.
       data_dir: where the data sets are, instead of where they were when the run was trained.
       state: 'best' has the lowest validation loss, or the best metric of `train.select`; 'last' is where training stopped.
-      warn: called with one line for each damaged checkpoint that is passed over.
+      warn: called with one line for each damaged checkpoint that is passed over, and for modules that have changed.
 
     Raises:
       UsageError: there is no such module or state; the directory holds no run; its classes cannot be found; it has no
@@ -71,8 +72,13 @@ def load(
     for name in [imports] if isinstance(imports, str) else imports:
         import_module(name)
     path = Path(directory).expanduser()
-    import_recorded(path)
-    return Loaded(path, Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
+    failed = import_recorded(path)
+    loaded = Loaded(path, Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
+    for name, reason in failed.items():
+        warn(f"module '{name}', with which {path} was trained, cannot be imported ({reason})")
+    if names := user_code.changed(RunDirectory(path).user_code(), user_code.digests_of(loaded.config)):
+        warn(f"{user_code.in_words(names)} since {path} was trained")
+    return loaded
 
 
 def is_kept_result(path: Path) -> bool:
@@ -134,7 +140,17 @@ class Loaded:
 
     @cached_property
     def _described(self) -> dict[str, Any] | None:
-        return weights.metadata_of(self.path) if self.is_kept else RunDirectory(self.path).task()
+        """Return the description of the task, or None if a run has none that can be read."""
+        if self.is_kept:
+            return weights.metadata_of(self.path)
+        found = RunDirectory(self.path).task()
+        try:
+            if found is not None:
+                Interface.from_json(found["task"])
+                described_vocabulary(found)
+        except (UsageError, LookupError, TypeError, ValueError, AttributeError):
+            return None
+        return found
 
     @property
     def scaling(self) -> Scaling:
@@ -300,8 +316,7 @@ class Loaded:
         """Return the number of updates and the variables of a state."""
         directory = RunDirectory(self.path)
         checkpoints = Checkpoints(directory.checkpoints, warn, directory.identifier)
-        shapes = state_shapes(self.model, self.interface, self.config.optim.build(), self.config.train.batch_size)
-        newest = checkpoints.latest(shapes)
+        newest = self._newest(checkpoints, warn)
         if newest is None:
             raise UsageError(
                 f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
@@ -313,8 +328,25 @@ class Loaded:
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
             return newest.update, evaluated_variables(self.config.optim, newest.state)
+        checkpoints.warn = warn
         restored = checkpoints.restore_best(newest.state, best, f"these are the weights of update {newest.update}") or newest
         return restored.update, evaluated_variables(self.config.optim, restored.state)
+
+    def _newest(self, checkpoints: Checkpoints, warn: Callable[[str], None]) -> Restored | None:
+        """Return the newest intact checkpoint. Its shapes are those of the network, or of the task if it has the data only."""
+        shapes = state_shapes(self.model, self.interface, self.config.optim.build(), self.config.train.batch_size)
+        passed_over: list[str] = []
+        checkpoints.warn = passed_over.append
+        try:
+            newest = checkpoints.latest(shapes)
+        except UsageError:
+            if not any("does not fit" in line for line in passed_over):
+                raise
+            checkpoints.warn = warn
+            return checkpoints.latest(initial_state(self.config, self.seed, self.task, self.model))
+        for line in passed_over:
+            warn(line)
+        return newest
 
 
 def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,11 +44,18 @@ def identity_of(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / CONFIG} is damaged, or not of a run: name the directory of a run", code=1) from None
 
 
-def import_recorded(path: Path) -> None:
-    """Import the modules that registered what the run uses. One that cannot be found is missed later, by name, if it is needed."""
+def import_recorded(path: Path) -> dict[str, str]:
+    """Import the modules that registered what the run uses. Return those that cannot be imported, and why.
+
+    What they would have registered is missed later, by name.
+    """
+    failed: dict[str, str] = {}
     for name in _imports_of(identity_of(path)):
-        with suppress(UsageError):
-            import_module(name)
+        try:
+            import_module(name, remember=False)
+        except (Exception, SystemExit) as error:  # a script may end the program
+            failed[name] = f"{type(error).__name__}: {error}"
+    return failed
 
 
 def _imports_of(identity: Mapping[str, Any]) -> list[str]:

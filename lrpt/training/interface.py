@@ -46,7 +46,7 @@ class Interface(NamedTuple):
         step = tuple(inputs.shape[1 + is_sequence :])
         text = task.metadata.get("sha256")
         shapes = step, str(inputs.dtype), is_sequence
-        return cls(task.input_size, task.output_size, task.reads, task.streams, *shapes, text, task.scaling)
+        return cls(int(task.input_size), int(task.output_size), task.reads, task.streams, *shapes, text, task.scaling)
 
     @classmethod
     def from_json(cls, recorded: Mapping[str, Any]) -> "Interface":

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ class Run(Setup):
             self.console.say(f"{self.label}: {self.task.metadata['notice']}")
         update = int(state.update)
         on_primary(self.directory.open, self.identity, self.started_from, self._user_code)
-        with _one_line():
+        with _one_line(), suppress(TypeError, ValueError, AttributeError):  # a task of the user's may not be one for JSON
             on_primary(self.directory.write_task, description(Interface.of(self.task), self.task.vocabulary))
         on_primary(self.checkpoints.remove_after, update)
         if on_primary(self.directory.keep_metrics, "" if restored is None else restored.metadata["metrics"]):
@@ -133,7 +134,7 @@ class Run(Setup):
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
 
-    @property
+    @cached_property
     def _user_code(self) -> dict[str, str]:
         return user_code.digests_of(self.config)
 
@@ -141,8 +142,8 @@ class Run(Setup):
         """Warn if the user's own code has changed since the run was trained. What it changes is the user's to judge."""
         names = user_code.changed(on_primary(self.directory.user_code), self._user_code)
         if names:
-            which = f"module {names[0]} has" if len(names) == 1 else f"modules {', '.join(names)} have"
-            self._warn(f"{which} changed since {self.path} was trained: {consequence}; name another --workdir to train with the new code")
+            what = f"{user_code.in_words(names)} since {self.path} was trained"
+            self._warn(f"{what}: {consequence}; name another --workdir to train with the new code")
 
     # While it trains
 
@@ -255,6 +256,7 @@ class Run(Setup):
         self.saved, self.saved_at = int(state.update), time.monotonic()
         with _one_line():
             on_primary(self.checkpoints.save, self.saved, state, metadata, self.progress.best["update"])
+            on_primary(self.directory.record_user_code, self._user_code)
 
     @property
     def is_due(self) -> bool:

@@ -1,7 +1,6 @@
 """One update and one evaluation, as pure functions."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -16,7 +15,7 @@ from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import OptimConfig, by_part, recoveries
 from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
-from lrpt.training.interface import Interface
+from lrpt.training.interface import Interface, have_steps
 
 GRADIENT_NORM = "gradient_norm"
 """Metric of an update, and how the names of the norms of parts of the gradient begin. It alone can overflow while the loss is finite."""
@@ -92,27 +91,36 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
       seed: of the parameters and of the noise in training.
       batch_size: streams of a batch, each with a state; other tasks ignore it.
     """
-    init = partial(_initialize, model, Interface.of(task), optimizer, batch_size)
-    return jax.jit(init)(jax.random.key(seed))
+    train = task.splits["train"]
+
+    @jax.jit
+    def init(key: Array, arrays: PyTree) -> TrainState:
+        variables = model.init(key, _shortened(train.batch(arrays, jnp.zeros((1,), jnp.int32)).inputs))
+        carry = blank_carry(model, train, variables, arrays, batch_size) if task.streams else None
+        return _first_state(variables, optimizer, carry, key)
+
+    return init(jax.random.key(seed), train.arrays)
 
 
 def state_shapes(model: nn.Module, interface: Interface, optimizer: optax.GradientTransformation, batch_size: int) -> TrainState:
-    """Return the shapes and dtypes of `init_state`, without data and without computing anything."""
-    return jax.eval_shape(partial(_initialize, model, interface, optimizer, batch_size), jax.random.key(0))
+    """Return the shapes and dtypes of `init_state`, without data and without computing anything.
 
-
-def _initialize(model: nn.Module, interface: Interface, optimizer: optax.GradientTransformation, batch_size: int, key: Array) -> TrainState:
-    """Return the state before training. Parameters depend on one step of inputs, and on its shape alone."""
+    The state of a stream is taken to be as large after one step as after a window. A network of yours may differ.
+    """
 
     def zeros(rows: int) -> Array:
         inputs = interface.inputs(rows)
         return jnp.zeros(inputs.shape, inputs.dtype)
 
-    variables = model.init(key, zeros(1))
-    carry = None
-    if interface.streams:
-        states = jax.eval_shape(lambda: model.apply(variables, zeros(batch_size), method="advance")[1])
-        carry = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), states)
+    def init(key: Array) -> TrainState:
+        variables = model.init(key, zeros(1))
+        carry = model.apply(variables, zeros(batch_size), method="advance")[1] if interface.streams else None
+        return _first_state(variables, optimizer, carry, key)
+
+    return jax.eval_shape(init, jax.random.key(0))
+
+
+def _first_state(variables: Variables, optimizer: optax.GradientTransformation, carry: PyTree, key: Array) -> TrainState:
     collections = {name: tree for name, tree in variables.items() if name not in ("params", *SOWN)}
     noise, params = jax.random.key_data(jax.random.fold_in(key, 1)), variables["params"]
     return TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32), carry, collections or None, noise)
@@ -121,6 +129,11 @@ def _initialize(model: nn.Module, interface: Interface, optimizer: optax.Gradien
 def evaluated_variables(optim: OptimConfig, state: TrainState) -> dict[str, Any]:
     """Return the variables that are evaluated and kept: the trained parameters, or those of `lrpt.optim.Recipe.evaluated`."""
     return {**state.variables, "params": optim.evaluated(state.opt_state, state.params)}
+
+
+def _shortened(inputs: Array) -> Array:
+    """Return the first step of sequences. Parameters do not depend on the length, but the time to compile their initialization does."""
+    return inputs[:, :1] if have_steps(inputs) else inputs
 
 
 def blank_carry(model: nn.Module, split: Split, variables: Variables, arrays: PyTree, rows: int) -> PyTree:

@@ -11,7 +11,8 @@ import tiny
 
 import lrpt
 from lrpt.cli.command import main
-from lrpt.runs.user_code import changed, digests_of, modules_to_import, with_digests
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.user_code import changed, digests_of, in_words, modules_to_import, with_digests
 from lrpt.trained.loading import load
 from lrpt.training.loop import fit
 
@@ -81,23 +82,69 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_modules_of_what_a_configuration_names_are_recorded_and_what_they_import(modules):
+def digests(modules, *names):
+    return {name: sha256(modules / f"{name}.py") for name in names}
+
+
+def test_modules_that_register_what_a_configuration_names_are_recorded_and_what_they_import(modules):
     for name in NAMES:
         importlib.import_module(name)
-    steps = sha256(modules / "cell_of_mine_step.py")
+    slow = tiny.changed(optim={"recipe": "slow"})
     assert digests_of(tiny.CONFIG) == {}
-    assert digests_of(mine()) == {"cell_of_mine_step": steps}
-    assert digests_of(tiny.changed(optim={"recipe": "slow"})) == {"recipe_of_mine": sha256(modules / "recipe_of_mine.py")}
+    assert digests_of(mine()) == digests(modules, "cell_of_mine", "cell_of_mine_step")
+    assert digests_of(slow) == digests(modules, "recipe_of_mine")
     assert modules_to_import(tiny.CONFIG) == []
-    assert modules_to_import(mine()) == ["cell_of_mine_step"]
+    assert modules_to_import(mine()) == ["cell_of_mine"]
+    assert modules_to_import(slow) == ["recipe_of_mine"]
+
+
+def test_functions_of_other_packages_belong_to_the_module_that_registers_them(modules):
+    """Recipes are often functions of optax, as some of this library's are, or partials."""
+    (modules / "recipe_of_mine.py").write_text(
+        "import functools, optax\nfrom lrpt.optim import RECIPES, Recipe\n"
+        'RECIPES["slow"] = Recipe("Lion", 1e-4, functools.partial(optax.lion, b1=0.8))\n'
+    )
+    importlib.import_module("recipe_of_mine")
     assert modules_to_import(tiny.changed(optim={"recipe": "slow"})) == ["recipe_of_mine"]
+    for name in lrpt.optim.RECIPES:
+        if name != "slow":
+            assert digests_of(tiny.changed(optim={"recipe": name})) == {}, name
 
 
-def test_a_module_that_the_user_names_is_recorded_with_what_it_imports(modules):
-    lrpt.runs.imports.import_module("cell_of_mine")
-    assert modules_to_import(mine()) == ["cell_of_mine", "cell_of_mine_step"]
-    assert digests_of(mine()) == {name: sha256(modules / f"{name}.py") for name in NAMES[:2]}
-    assert digests_of(tiny.CONFIG).keys() == {"cell_of_mine", "cell_of_mine_step"}  # registered or not, it was named
+def test_modules_that_the_user_names_are_recorded_in_their_order(modules):
+    for name in ("recipe_of_mine", "cell_of_mine"):
+        lrpt.runs.imports.import_module(name)
+    assert modules_to_import(mine()) == ["recipe_of_mine", "cell_of_mine"]
+    assert modules_to_import(tiny.CONFIG) == []
+    assert digests_of(tiny.CONFIG) == digests(modules, *NAMES)  # registered or not, they were named
+
+
+def test_imports_are_found_in_the_source_and_modules_are_not_touched(modules):
+    """Constants, namespace packages and imports inside functions; modules whose attributes must not be read."""
+    (modules / "of_mine" / "inner").mkdir(parents=True)
+    (modules / "of_mine" / "inner" / "helping.py").write_text("RATE = 1\n")
+    (modules / "constants_of_mine.py").write_text("RATE = 1\n")
+    (modules / "late_of_mine.py").write_text("")
+    (modules / "cell_of_mine_step.py").write_text(
+        "import sys, types\nimport of_mine.inner.helping\nfrom constants_of_mine import RATE\n"
+        "class Lazy(types.ModuleType):\n    def __getattribute__(self, name):\n        raise RuntimeError(name)\n"
+        "lazy = sys.modules['lazy_of_mine'] = Lazy('lazy')\nsys.modules['odd_of_mine'] = types.SimpleNamespace(__file__=3)\n"
+        f"{STEP}    import late_of_mine, lazy_of_mine, odd_of_mine\n"
+    )
+    inner = {
+        "constants_of_mine": "constants_of_mine.py",
+        "late_of_mine": "late_of_mine.py",
+        "of_mine.inner.helping": "of_mine/inner/helping.py",
+    }
+    try:
+        for name in ("cell_of_mine", "late_of_mine"):
+            importlib.import_module(name)
+        found = digests_of(mine())
+    finally:
+        for name in [*inner, "lazy_of_mine", "odd_of_mine", "of_mine", "of_mine.inner"]:
+            sys.modules.pop(name, None)
+    own = digests(modules, "cell_of_mine", "cell_of_mine_step")
+    assert found == own | {name: sha256(modules / file) for name, file in inner.items()}
 
 
 def test_classes_of_the_users_are_recorded(modules):
@@ -143,7 +190,19 @@ def test_a_run_with_changed_code_says_so_and_is_loaded_without_naming_its_module
     olds = [hashlib.sha256(STEP.encode()).hexdigest(), sha256(modules / "cell_of_mine_step.py")]
     assert recorded == {"cell_of_mine": [sha256(modules / "cell_of_mine.py")], "cell_of_mine_step": olds}
     forget()
+    lrpt.runs.imports._imported.clear()
     assert load(path).config.model.cell == "mine"
+    assert lrpt.runs.imports.imported() == ()  # a run that is trained next does not depend on it
+    warned = []
+    (modules / "cell_of_mine_step.py").write_text(STEP)
+    load(path, warn=warned.append)
+    assert warned == [f"module cell_of_mine_step has changed since {path} was trained"]
+    (modules / "cell_of_mine.py").write_text("raise SystemExit(3)")
+    with pytest.raises(lrpt.errors.UsageError, match=r"model\.cell is 'mine'"):
+        forget(), load(path)
+    lrpt.CELLS["mine"] = lrpt.Cell(importlib.import_module("cell_of_mine_step").step, lrpt.gate_spec)
+    load(path, warn=warned.append)
+    assert warned[1] == f"module 'cell_of_mine', with which {path} was trained, cannot be imported (SystemExit: 3)"
     forget()
     (modules / "cell_of_mine.py").unlink()
     with pytest.raises(
@@ -156,3 +215,24 @@ def test_runs_without_code_of_the_users_record_none(tmp_path):
     fit(tiny.changed(train={"updates": 1}), {0: tmp_path / "run"}, devices=1)
     assert "user_code" not in json.loads((tmp_path / "run" / "environment.json").read_text())
     assert "imports" not in json.loads((tmp_path / "run" / "config.json").read_text())
+
+
+def test_a_start_without_a_checkpoint_leaves_the_code_of_the_updates_before(tmp_path):
+    """A command that dies before its first checkpoint must not silence the warning."""
+    directory = RunDirectory(tmp_path / "run")
+    directory.open({"imports": ["a"]}, user_code={"a": "1"})
+    assert directory.user_code() == {}  # no work yet
+    (directory.checkpoints / "4").mkdir(parents=True)
+    directory.open({}, user_code={"a": "2"})
+    assert directory.user_code() == {"a": ["1"]}
+    assert json.loads((directory.path / "config.json").read_text())["imports"] == ["a"]
+    directory.record_user_code({"a": "2"})
+    assert directory.user_code() == {"a": ["1", "2"]}
+    for odd in ({"a": 5}, {"a": "12"}, {"a": [1]}, 7):
+        (directory.path / "environment.json").write_text(json.dumps({"user_code": odd}))
+        assert directory.user_code() == {}
+
+
+def test_many_changed_modules_are_one_short_line():
+    assert in_words(["a"]) == "module a has changed"
+    assert in_words(list("abcde")) == "modules a, b, c and 2 more have changed"
