@@ -32,7 +32,10 @@ def test_a_program_is_named_as_it_was_started(started):
     assert Experiment("adding", "", "", {}, {}).program == "python -m experiments.adding"
 
 
-def test_a_class_of_the_program_is_found_by_the_name_of_its_file(started):
+def test_a_class_of_the_program_is_found_by_the_name_of_its_file(started, monkeypatch):
+    """The program itself is not executed again; another one imports it."""
     own = sys.modules["__main__"].Parity
     assert qualified_name(own) == "parity:Parity"
+    assert class_of("parity:Parity") is own
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     assert class_of("parity:Parity").__module__ == "parity"
