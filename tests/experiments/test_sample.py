@@ -169,13 +169,20 @@ def test_a_directory_without_a_run_is_one_line(tmp_path, assert_refused):
     assert_refused(command, ["sample", tmp_path], "name the directory of a run")
 
 
-def test_a_text_that_is_another_now_is_refused(run, tmp_path, assert_refused):
-    """Its symbols may stand for other characters."""
+def test_a_text_that_is_another_now_is_not_read(run, tmp_path, assert_refused, capfd):
+    """Its symbols may stand for other characters. The run has its own; one of before they were recorded is refused."""
     root = Path(shutil.copytree(run.parent, tmp_path / "copy"))
     config = json.loads((root / "run" / "config.json").read_text())
     config["data"]["file"] = str(root / "book.txt")
     (root / "run" / "config.json").write_text(json.dumps(config))
     (root / "book.txt").write_text("the mat sat on the cat\n" * 400)
+    texts = []
+    for path in (run, root / "run"):
+        capfd.readouterr()
+        command(["sample", str(path), "--length", "9"])
+        texts.append(capfd.readouterr().out)
+    assert texts[0] == texts[1]
+    (root / "run" / "task.json").unlink()
     assert_refused(command, ["sample", root / "run", "--length", "3"], "holds a run on a text with SHA-256", code=1)
 
 
