@@ -343,3 +343,14 @@ def test_rows_have_masks_of_their_own(name):
     xs = np.broadcast_to(VECTORS[:1], (6, *VECTORS.shape[1:]))
     rows = np.asarray(outputs(build(size=16, parametrization="dense", **{name: 0.5}), xs))[:, -1]
     assert len(np.unique(rows.round(5), axis=0)) == 6
+
+
+def test_dropped_words_lose_their_embedding_and_the_others_are_scaled():
+    model = ModelConfig("gru", 4, rank=1, embedding=3, word_dropout=0.5).build(9, 9, "all")
+    xs = jnp.arange(40).reshape(8, 5) % 9
+    variables = model.init(jax.random.key(0), xs)
+    usual = model.apply(variables, xs, False, method=lambda model, *given: model._inputs(*given))
+    found = model.apply(variables, xs, True, method=lambda model, *given: model._inputs(*given), rngs={"dropout": jax.random.key(1)})
+    factors = np.asarray(found / usual)
+    np.testing.assert_allclose(factors, np.where(factors[..., :1] > 1, 2.0, 0.0) * np.ones(3), rtol=1e-5)
+    assert 0 < (factors > 1).mean() < 1
