@@ -162,16 +162,17 @@ class RunDirectory:
 
     def user_code(self) -> dict[str, list[str]]:
         """Return the SHA-256 of the files of the user's modules with which the run was trained, as `environment.json` has them."""
-        found = self._environment().get(USER_CODE) if self._holds_work() else None
-        entries = found.items() if isinstance(found, dict) else ()
-        return {name: files for name, files in entries if isinstance(files, list) and all(isinstance(one, str) for one in files)}
+        return _user_code_of(self._environment()) if self._holds_work() else {}
 
     def record_user_code(self, digests: Mapping[str, str]) -> None:
         """Add the files of the user's modules with which the checkpoint was trained that has just been written."""
-        before = self.user_code()
+        if not digests:
+            return
+        recorded = self._environment()
+        before = _user_code_of(recorded)
         now = with_digests(before, digests)
         if now != before:
-            write_json(self.path / ENVIRONMENT, {**self._environment(), USER_CODE: now})
+            write_json(self.path / ENVIRONMENT, {**recorded, USER_CODE: now})
 
     def _environment(self) -> dict[str, Any]:
         return parsed_object(self._text(ENVIRONMENT) or "") or {}
@@ -364,6 +365,13 @@ def matches_record(lines: Sequence[str], record: Mapping[str, Any]) -> bool:
 def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics with NaN for null, which JSON holds for a number that is not finite, such as the perplexity of a huge loss."""
     return {name: math.nan if value is None else value for name, value in metrics.items()}
+
+
+def _user_code_of(recorded: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the digests in the content of `environment.json`, without what is none."""
+    found = recorded.get(USER_CODE)
+    entries = found.items() if isinstance(found, dict) else ()
+    return {name: files for name, files in entries if isinstance(files, list) and all(isinstance(one, str) for one in files)}
 
 
 def _with_nan_metrics(result: dict[str, Any]) -> dict[str, Any]:

@@ -180,8 +180,7 @@ class Loaded:
         return jax.jit(self._initialize)()
 
     def _initialize(self) -> dict[str, Any]:
-        inputs = self.interface.inputs(1)
-        found = self.model.init(jax.random.key(self.seed), jnp.zeros(inputs.shape, inputs.dtype))
+        found = self.model.init(jax.random.key(self.seed), self.interface.zeros(1))
         return {name: tree for name, tree in found.items() if name not in SOWN}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -316,7 +315,7 @@ class Loaded:
         """Return the number of updates and the variables of a state."""
         directory = RunDirectory(self.path)
         checkpoints = Checkpoints(directory.checkpoints, warn, directory.identifier)
-        newest = self._newest(checkpoints, warn)
+        newest = self._newest(checkpoints)
         if newest is None:
             raise UsageError(
                 f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
@@ -328,24 +327,21 @@ class Loaded:
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
             return newest.update, evaluated_variables(self.config.optim, newest.state)
-        checkpoints.warn = warn
         restored = checkpoints.restore_best(newest.state, best, f"these are the weights of update {newest.update}") or newest
         return restored.update, evaluated_variables(self.config.optim, restored.state)
 
-    def _newest(self, checkpoints: Checkpoints, warn: Callable[[str], None]) -> Restored | None:
+    def _newest(self, checkpoints: Checkpoints) -> Restored | None:
         """Return the newest intact checkpoint. Its shapes are those of the network, or of the task if it has the data only."""
         shapes = state_shapes(self.model, self.interface, self.config.optim.build(), self.config.train.batch_size)
         passed_over: list[str] = []
-        checkpoints.warn = passed_over.append
         try:
-            newest = checkpoints.latest(shapes)
+            newest = Checkpoints(checkpoints.path, passed_over.append, checkpoints.run).latest(shapes)
         except UsageError:
             if not any("does not fit" in line for line in passed_over):
                 raise
-            checkpoints.warn = warn
             return checkpoints.latest(initial_state(self.config, self.seed, self.task, self.model))
         for line in passed_over:
-            warn(line)
+            checkpoints.warn(line)
         return newest
 
 

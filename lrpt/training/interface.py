@@ -62,6 +62,11 @@ class Interface(NamedTuple):
         """Return the shape of inputs of one step."""
         return jax.ShapeDtypeStruct((rows, *(1,) * self.is_sequence, *self.step), self.dtype)
 
+    def zeros(self, rows: int) -> Array:
+        """Return inputs of one step for what depends on their shape alone."""
+        inputs = self.inputs(rows)
+        return jnp.zeros(inputs.shape, inputs.dtype)
+
 
 def have_steps(inputs: Array | jax.ShapeDtypeStruct) -> bool:
     """Return whether a batch of inputs has an axis of steps: vectors (b, t, m) and symbols (b, t) have one, vectors (b, m) have none."""

@@ -108,13 +108,9 @@ def state_shapes(model: nn.Module, interface: Interface, optimizer: optax.Gradie
     The state of a stream is taken to be as large after one step as after a window. A network of yours may differ.
     """
 
-    def zeros(rows: int) -> Array:
-        inputs = interface.inputs(rows)
-        return jnp.zeros(inputs.shape, inputs.dtype)
-
     def init(key: Array) -> TrainState:
-        variables = model.init(key, zeros(1))
-        carry = model.apply(variables, zeros(batch_size), method="advance")[1] if interface.streams else None
+        variables = model.init(key, interface.zeros(1))
+        carry = model.apply(variables, interface.zeros(batch_size), method="advance")[1] if interface.streams else None
         return _first_state(variables, optimizer, carry, key)
 
     return jax.eval_shape(init, jax.random.key(0))

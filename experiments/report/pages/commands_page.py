@@ -48,10 +48,11 @@ def _named(judged: Judged, seeds: Sequence[int]) -> Iterator[tuple[Planned, str,
     of_rows = [(planned, row) for row in judged.paper.rows for planned in row.planned(seeds)]
     yield from ((planned, row.where, f"{row.title}{_longer(row, judged)}") for planned, row in of_rows)
     known = {planned for planned, _ in of_rows}
-    for number in (0, 1):  # smaller versions come last
-        for relation in judged.paper.relations:
-            versions = relation.versions[1:] if number else [relation]
-            for planned in (planned for version in versions for planned in version.planned(seeds)):
-                if planned not in known:
-                    known.add(planned)
-                    yield planned, f"{relation.where}: orderings", f"{'smaller scale: ' if number else ''}{relation.sentence}"
+    relations = judged.paper.relations
+    versions = [("", relation, relation) for relation in relations]
+    versions += [("smaller scale: ", relation, version) for relation in relations for version in relation.versions[1:]]
+    for scale, relation, version in versions:
+        for planned in version.planned(seeds):
+            if planned not in known:
+                known.add(planned)
+                yield planned, f"{relation.where}: orderings", f"{scale}{relation.sentence}"
