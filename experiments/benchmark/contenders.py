@@ -16,7 +16,7 @@ from experiments.benchmark.workloads import Workload, make_task, sizes
 from lrpt.cells.variable_computation import BASE
 from lrpt.devices import parallel
 from lrpt.networks.configuration import TiedStorageConfig
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel, suits_kernel
+from lrpt.networks.sequence_model import ModelConfig, suits_kernel
 from lrpt.optim import OptimConfig
 from lrpt.training.step import Collectives, forward, init_state, train_step, train_steps
 
@@ -157,8 +157,6 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
     model, config = network(workload)
     task, optimizer = make_task(workload), OptimConfig("permuted_mnist").build()
     layout = parallel.Layout(models, shards, models)
-    if isinstance(model, SequenceModel):
-        model = model.clone(sharers=parallel.sharers(layout))
     collectives, train = Collectives(parallel.average(layout)), task.splits["train"]
     state = parallel.place(layout, [init_state(model, task, optimizer, seed) for seed in range(models)])
     arrays = parallel.place(layout, [train.arrays] * models)

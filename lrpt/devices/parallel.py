@@ -172,11 +172,6 @@ def axis_of_batch(layout: Layout) -> str | None:
     return AXIS if layout.shards > 1 else None
 
 
-def sharers(layout: Layout) -> int:
-    """Return the number of devices that share the cache of a CPU: all devices of a process. Accelerators share no cache."""
-    return len(layout.devices) // layout.processes if hardware.on_cpu() else 1
-
-
 def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
     """Return a function that folds the device index into a PRNG key. Dropout masks therefore depend on the number of devices."""
     if layout.shards == 1:

@@ -72,9 +72,7 @@ class ConditionalConfig(NetworkDefaults):
         alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"
         return {**metrics} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
-    def build(
-        self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1
-    ) -> "ConditionalNetwork":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
         """Return the network for a task whose inputs are codes of symbols and of the units that they complete.
 
         Raises:
@@ -86,7 +84,7 @@ class ConditionalConfig(NetworkDefaults):
                 f"a conditional network reads which word or character a symbol completes, and this task has {input_size} inputs for "
                 f"{output_size} symbols: give --data.words 2, or --data.characters for bits"
             )
-        return ConditionalNetwork(self, output_size, units, sharers)
+        return ConditionalNetwork(self, output_size, units)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Return the shapes of the parameters.
@@ -117,13 +115,11 @@ class ConditionalNetwork(nn.Module):
       config: configuration of both levels.
       symbols: V, number of symbols, of inputs and of predictions.
       units: the number of words or characters.
-      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ConditionalConfig
     symbols: int
     units: int
-    sharers: int = 1
 
     @property
     def cell(self) -> Cell:
@@ -150,7 +146,7 @@ class ConditionalNetwork(nn.Module):
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = start_from(start, self._zeros(inputs.shape[0], params), inputs.shape[0])
-        tuning = config.loop.tuning(self.sharers)
+        tuning = config.loop.tuning()
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)
         return jnp.swapaxes(self.readout(y), 0, 1), carry

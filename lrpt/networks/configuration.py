@@ -169,9 +169,9 @@ class LoopConfig:
         used = {"fast": {*tuned}, "checkpoint": {"chunk", "pack", "unroll"}, "plain": {"pack", "unroll"}, KERNEL: set()}.get(self.kind)
         return {name: f"model.loop.kind is {self.kind}" for name in tuned if used is not None and name not in used}
 
-    def tuning(self, sharers: int) -> Tuning:
-        """Return the tuning of a loop that runs on `sharers` devices with a common cache."""
-        return Tuning(self.chunk, self.store, sharers, self.pack, self.unroll)  # type: ignore[arg-type]
+    def tuning(self) -> Tuning:
+        """Return the tuning of the loop."""
+        return Tuning(self.chunk, self.store, self.pack, self.unroll)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

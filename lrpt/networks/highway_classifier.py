@@ -147,7 +147,7 @@ class HighwayConfig(NetworkDefaults):
         """Return the configuration with defaults for the initialization, on which compiled programs do not depend."""
         return replace(self, transform_bias=0.0)
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
         """Return the network for a task with vectors of any width and one prediction. There is no loop over time."""
         return HighwayClassifier(self, output_size, axis_name)
 

@@ -225,7 +225,7 @@ class NetworkConfig(Protocol):
         """Return the metrics of a task, with the network's own metrics added."""
         ...
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> nn.Module:
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> nn.Module:
         """Return the network for a task.
 
         Args:
@@ -233,7 +233,6 @@ class NetworkConfig(Protocol):
           output_size: width of the predictions.
           reads: 'last' for one prediction after the last step, 'all' for one at each step.
           axis_name: mapped axis over which batches are sharded, if there is one.
-          sharers: devices that run the network at the same time and share a cache.
         """
         ...
 

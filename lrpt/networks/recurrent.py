@@ -138,12 +138,10 @@ class Recurrent(nn.Module):
     Attributes:
       config: cell, size and storage of its matrices.
       input_size: width m of the inputs, or the number of symbols if they are integers.
-      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: RecurrentConfig
     input_size: int
-    sharers: int = 1
 
     @property
     def cell(self) -> Cell:
@@ -183,7 +181,7 @@ class Recurrent(nn.Module):
             params = self._masked(template, params, rows)
         if not config.needs_gpu:
             params = merged(params, config.loop.materialize, steps)
-        tuning = config.loop.tuning(self.sharers)
+        tuning = config.loop.tuning()
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
 

@@ -79,14 +79,14 @@ class ModelConfig(RecurrentConfig):
             return self.embeddings.width
         return needed(self.cell_spec(self.size))
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
         """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
 
         Raises:
           UsageError: `reads` is neither 'last' nor 'all'.
         """
         check_choice("reads", reads, get_args(Reads))
-        return SequenceModel(self, input_size, output_size, reads, sharers)
+        return SequenceModel(self, input_size, output_size, reads)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Return the shapes of the parameters.
@@ -99,9 +99,9 @@ class ModelConfig(RecurrentConfig):
         return shapes_of(traced.build(input_size, output_size, "last"), example)
 
 
-def recurrent_of(config: ModelConfig, input_size: int, sharers: int = 1) -> Recurrent:
+def recurrent_of(config: ModelConfig, input_size: int) -> Recurrent:
     """Return the recurrent part of a network for inputs of this width, or this number of symbols, which may have an embedding."""
-    return Recurrent(config, config.embedding_width or input_size, sharers)
+    return Recurrent(config, config.embedding_width or input_size)
 
 
 def suits_kernel(model: Any) -> bool:
@@ -124,21 +124,19 @@ class SequenceModel(nn.Module):
         of `jax.jit`.
       output_size: width of the predictions: classes, or regressed values.
       reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
-      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ModelConfig
     input_size: int
     output_size: int
     reads: Reads = "last"
-    sharers: int = 1
 
     def setup(self) -> None:
         config = self.config
         check_choice("reads", self.reads, get_args(Reads))
         check_integers(self, "input_size", "output_size", optional=False)
         check_at_least(1, self, "input_size", "output_size")
-        self.recurrent = recurrent_of(config, self.input_size, self.sharers)
+        self.recurrent = recurrent_of(config, self.input_size)
         if config.embedding_width is not None:
             self.embedding = Embedding(self.input_size, config.embedding_width, config.embeddings.rank, config.initial)
         kernel, bias = of_readout(config.initial.kind, config.initial.scale, self.recurrent.cell.output_size(self.recurrent.spec))

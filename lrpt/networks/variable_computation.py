@@ -241,7 +241,7 @@ class VariableConfig(ModelConfig):
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
         return found
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "VariableModel":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "VariableModel":
         """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
 
         Raises:
@@ -251,7 +251,7 @@ class VariableConfig(ModelConfig):
         largest = max(self.schedule.guided_symbols, default=-1)
         if self.has_scheduler and largest >= input_size:
             raise UsageError(f"model.schedule.guided_symbols has {largest}, and the task has {input_size} symbols, from 0 on")
-        return VariableModel(self, input_size, output_size, reads, sharers)
+        return VariableModel(self, input_size, output_size, reads)
 
 
 def _autocorrelation(

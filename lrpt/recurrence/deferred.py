@@ -22,6 +22,7 @@ same vector by different matrices are one wider product.
 docs/fast_loop.md has a worked example and the invariants.
 """
 
+import math
 import warnings
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -39,11 +40,14 @@ from lrpt.recurrence.linearize import LinearStep, Wanted
 from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
 
-VALUES_PER_CHUNK = 90_000
-"""Steps times batch times width of a chunk: about a dozen arrays of this size fit in the caches."""
+VALUES_PER_CHUNK = 30_000
+"""Steps times batch times width of a chunk: about a dozen arrays of this size fit in the cache of a core."""
 
 WEIGHTS_PER_VALUE = 32
 """Weights for each value of a step up to which gradients may be accumulated at each step."""
+
+VALUES_WITH_MANY_WEIGHTS = 90_000
+"""Values of a chunk if there are more weights: fewer accumulations are then worth more than arrays that fit in the cache."""
 
 STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
@@ -67,8 +71,9 @@ class Saved(NamedTuple):
 def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
-    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 1 to 64 steps, and the state before
-    every step is stored unless that takes more than 256 MiB.
+    By rule a chunk has about 30,000 values (steps times batch times width: 230 rows of 128), or 90,000 if there are many weights, within 1
+    to 64 steps, and the state before every step is stored unless that takes more than 256 MiB. Otherwise a chunk of T steps has at least
+    sqrt(T).
 
     Sizes may be symbolic (`jax.export`). Rules then have no number of values to go by: a chunk has about 28 steps if the number of rows is
     symbolic, and one step if the number of steps is.
@@ -129,24 +134,25 @@ def _plan(steps: Any, calls: Calls, carry: PyTree, weights: int, tuning: Tuning)
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
         return ChunkPlan(chunk or near_divisor(steps, CHUNK), tuning.store != "boundaries", tuning)
-    length = chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights)
-    return ChunkPlan(length, keeps_all(steps, kept, tuning), tuning)
+    length, all_steps = chunk_length(steps, calls.largest_output(), weights), keeps_all(steps, kept, tuning)
+    if not all_steps:
+        length = near_divisor(steps, max(length, math.isqrt(steps)))  # a chunk of few steps would save little memory
+    return ChunkPlan(chunk or length, all_steps, tuning)
 
 
-def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:
-    """Return the default length of a chunk: 90,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
+def chunk_length(steps: int, values: int, weights: int = 0) -> int:
+    """Return the default length of a chunk: 30,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
 
     A chunk of one step needs no copies of the chunk's arrays, but reads and writes all gradient accumulators at each step. So a chunk has
-    at least two steps if there are many weights, as in dense matrices.
+    90,000 values and at least two steps if there are many weights, as in dense matrices.
 
     Args:
       steps: length of the sequence.
       values: values in a step: batch size times width.
-      sharers: devices that share a cache, among which the values are divided.
       weights: size of all parameters of the step.
     """
-    shortest = 1 if weights <= WEIGHTS_PER_VALUE * values else 2
-    return near_divisor(steps, max(shortest, min(64, VALUES_PER_CHUNK // max(1, values * sharers))))
+    shortest, size = (1, VALUES_PER_CHUNK) if weights <= WEIGHTS_PER_VALUE * values else (2, VALUES_WITH_MANY_WEIGHTS)
+    return near_divisor(steps, max(shortest, min(64, size // max(1, values))))
 
 
 def near_divisor(steps: int, longest: int) -> int:

@@ -13,6 +13,7 @@ from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, repla
 from lrpt.recurrence.leaves import Distinct, Leaves, index_by_identity, inexact, is_inexact
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
+from lrpt.recurrence.residuals import Residuals
 
 
 class Wanted(NamedTuple):
@@ -50,6 +51,8 @@ class LinearStep:
         self._jaxpr, (pull, inputs) = trace(*self._constants, carry, x, calls.kept_outputs())
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
         self._varying = depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))[: self._pull_tree.num_leaves]
+        residuals = zip(self._jaxpr.jaxpr.outvars, self._varying, strict=False)
+        self._residuals = Residuals.of(self._jaxpr.jaxpr, [residual for residual, varies in residuals if varies])
 
     def _linearize(self, operators: list[Any], arrays: list[Array], carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[Any, list[Any]]:
         """Return the closure of `jax.vjp`, and the inputs of the products."""
@@ -73,11 +76,11 @@ class LinearStep:
         return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)
 
     def recompute(self, carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Compute the residuals that depend on the step, and the inputs of its products."""
+        """Compute the stored ones of the residuals that depend on the step, and the inputs of its products."""
         values = self._evaluate(carry, x, kept)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
-        return residuals, jax.tree.unflatten(self._input_tree, values[count:])
+        return self._residuals.to_store(residuals), jax.tree.unflatten(self._input_tree, values[count:])
 
     def fixed_residuals(self, carry: PyTree, x: PyTree, kept: list[Any]) -> list[Any]:
         """Compute the residuals that are the same at every step."""
@@ -91,11 +94,11 @@ class LinearStep:
         """Return the cotangents of a step's carry, its products' outputs, its raw parameters and its input.
 
         Args:
-          varying: residuals of this step.
+          varying: stored residuals of this step.
           fixed: residuals that are the same at every step.
           cotangents: cotangents of the carry after the step, and of y.
         """
-        changing, constant = iter(varying), iter(fixed)
+        changing, constant = iter(self._residuals.all(varying)), iter(fixed)
         vjp = jax.tree.unflatten(self._pull_tree, [next(changing) if varies else next(constant) for varies in self._varying])
         out = vjp(list(cotangents))
         return out if self.wanted.inputs else (*out, [])

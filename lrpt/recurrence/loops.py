@@ -34,7 +34,6 @@ class Tuning:
       chunk: steps in a chunk of the backward pass (None: by rule).
       store: 'all' to store the state before every step, 'boundaries' to store the states before chunks and recompute the others, 'auto' for
         'all' up to a limit of memory.
-      sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
       pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' does so
         on CPUs for at least 8 rows and 64 steps. Sequences of 64 steps or more skip segments of padding in any case.
       unroll: steps in an iteration of the compiled loop, the argument `unroll` of `lax.scan` (None: 8 on GPUs, and 1 elsewhere, where more
@@ -46,12 +45,11 @@ class Tuning:
 
     chunk: int | None = None
     store: Store = "auto"
-    sharers: int = 1
     pack: Pack = "auto"
     unroll: int | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "chunk", "sharers", "unroll")
+        check_at_least(1, self, "chunk", "unroll")
         check_choice("store", self.store, get_args(Store))
         check_choice("pack", self.pack, get_args(Pack))
 

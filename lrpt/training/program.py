@@ -38,8 +38,7 @@ class Program:
         self.layout = layout
         self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
 
-        axis, sharers = parallel.axis_of_batch(layout), parallel.sharers(layout)
-        model = config.model.build(task.input_size, task.output_size, task.reads, axis, sharers)
+        model = config.model.build(task.input_size, task.output_size, task.reads, parallel.axis_of_batch(layout))
         epoch = task.splits["train"].size // config.train.batch_size
         collectives = Collectives(parallel.average(layout), parallel.own_key(layout))
         by_length = config.train.order == "lengths"

@@ -38,15 +38,6 @@ def test_a_batch_is_split_unless_the_dense_matrices_are_wide(
     assert asked == {"jax_num_cpu_devices": devices}
 
 
-def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jax, "local_devices", lambda process=0: [f"{process}.{number}" for number in range(4)])
-    monkeypatch.setattr(hardware, "platform", lambda: "cpu")
-    layouts = parallel.Layout(1, 4), parallel.Layout(3, 1), parallel.Layout(1, 4, 1, 2)
-    assert [parallel.sharers(layout) for layout in layouts] == [4, 3, 2]
-    monkeypatch.setattr(hardware, "platform", lambda: "gpu")
-    assert [parallel.sharers(layout) for layout in layouts] == [1, 1, 1]
-
-
 @pytest.mark.parametrize(("batch_size", "shards"), [(16, 8), (20, 5), (7, 7), (11, 1)])
 def test_a_batch_is_split_over_as_many_accelerators_as_divide_it(batch_size: int, shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "platform", lambda: "gpu")

@@ -32,7 +32,6 @@ from lrpt.cells import CELLS, LSTMCarry, title_of
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks import recurrent
-from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, initial_carry, initial_row
@@ -40,7 +39,7 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
-from lrpt.recurrence import LOOPS, deferred
+from lrpt.recurrence import LOOPS
 from lrpt.recurrence.materialize import materialized
 from lrpt.runs.named_arrays import from_named, to_named
 
@@ -311,19 +310,6 @@ def test_the_penalty_of_a_cell_is_for_training():
     variables = jax.eval_shape(model.init, jax.random.key(0), inputs)
     applied = [partial(model.apply, train=train, mutable=["penalties"]) for train in (False, True)]
     assert [len(jax.tree.leaves(jax.eval_shape(apply, variables, inputs)[1])) for apply in applied] == [0, 1]
-
-
-def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
-    """A network that is built for two devices takes chunks for half of a cache."""
-    seen = []
-    rule = deferred.chunk_length
-    monkeypatch.setattr(deferred, "chunk_length", lambda *arguments: seen.append(arguments) or rule(*arguments))
-    configs = ModelConfig(size=4, rank=2), VariableConfig("vcrnn", size=4, rank=2, embedding=4), ConditionalConfig(4)
-    for config, symbols in zip(configs, (5, 5, 5 * (1 + 1)), strict=True):
-        for sharers in (1, 2):
-            inputs = jax.ShapeDtypeStruct((2, 9), jnp.int32)
-            jax.eval_shape(config.build(symbols, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
-    assert [sharers for _, _, sharers, _ in seen] == [1, 2, 1, 2, 1, 2]
 
 
 def test_every_row_of_every_step_counts_among_the_products_that_a_full_matrix_saves(monkeypatch):

@@ -167,7 +167,6 @@ def test_a_mask_needs_rows_in_every_part_of_the_carry():
         ({"chunk": 0}, "chunk is 0: expected 1 or more"),
         ({"chunk": 2.5}, "chunk is 2.5: expected an integer"),
         ({"unroll": 0}, "unroll is 0: expected 1 or more"),
-        ({"sharers": 0}, "sharers is 0: expected 1 or more"),
         ({"store": "some"}, "store is 'some': choose from auto, all, boundaries"),
         ({"pack": "often"}, "pack is 'often': choose from auto, always, never"),
     ],

@@ -422,11 +422,11 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
 @pytest.mark.parametrize(
     ("steps", "batch", "width", "expected"),
     [
-        (784, 20, 128, 28),
-        (120, 20, 128, 30),
-        (784, 128, 128, 4),
-        (67, 20, 128, 35),
-        (750, 20, 512, 6),
+        (784, 20, 128, 8),
+        (120, 20, 128, 10),
+        (784, 128, 128, 1),
+        (67, 20, 128, 11),
+        (750, 20, 512, 2),
         (50, 64, 1000, 1),
         (50, 128, 1000, 1),
         (3, 20, 128, 3),
@@ -434,12 +434,12 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
         (1000, 1, 8, 50),
     ],
 )
-def test_chunks_have_about_90000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
+def test_chunks_have_about_30000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
     assert chunk_length(steps, batch * width) == expected
 
 
 def test_choices_and_sizes_reach_the_loop(monkeypatch):
-    """The chunk by rule is that of the widest output, of all weights, and of the devices that share a cache."""
+    """The chunk by rule is that of the widest output and of all weights."""
     assert supported()  # before it is asked for through the loop below
     found = []
     monkeypatch.setattr("lrpt.recurrence.deferred._run", lambda *args: found.append(args[-1][:2]) or (None, None))
@@ -448,13 +448,13 @@ def test_choices_and_sizes_reach_the_loop(monkeypatch):
     def step(matrices, h, _):
         return jnp.tanh(matrices[1].apply(matrices[0].apply(h))), None
 
-    for tuning in (Tuning(), Tuning(sharers=2), Tuning(chunk=7), Tuning(store="boundaries")):
+    for tuning in (Tuning(), Tuning(chunk=7), Tuning(store="boundaries")):
         fast(step, params, carry[:200], xs, tuning)
     fast(step, params, carry, jnp.zeros((640, 1)))
-    assert found == [(4, True), (2, True), (7, True), (4, False), (1, True)]
+    assert found == [(1, True), (7, True), (10, False), (1, True)]
     monkeypatch.setattr("lrpt.recurrence.deferred.STORED_BYTES", 640 * 1000 * 100 * 4)
     fast(step, params, carry, jnp.zeros((640, 1)))  # the states alone would fit, and the stored projections do not
-    assert found[-1] == (1, False)
+    assert found[-1] == (20, False)
     shape = jax.ShapeDtypeStruct((*export.symbolic_shape("b"), 100), jnp.float32)
     for store in ("auto", "boundaries"):
         jax.eval_shape(partial(fast, step, params, xs=xs, tuning=Tuning(store=store)), shape)
@@ -470,11 +470,7 @@ def test_products_of_wide_or_much_narrowed_vectors_are_stored(width, outputs, st
 def test_gradients_of_many_weights_are_not_accumulated_at_each_step():
     assert chunk_length(50, 64 * 1000, weights=32 * 64 * 1000) == 1
     assert chunk_length(50, 64 * 1000, weights=32 * 64 * 1000 + 1) == 2
-
-
-def test_devices_that_share_caches_take_shorter_chunks():
-    assert chunk_length(784, 10 * 128, sharers=2) == 28
-    assert chunk_length(784, 10 * 128) == 56
+    assert chunk_length(784, 20 * 128, weights=32 * 20 * 128 + 1) == 28
 
 
 @pytest.mark.slow

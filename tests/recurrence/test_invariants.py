@@ -13,10 +13,11 @@ from table import assert_close
 
 from lrpt.matrices import Bias, Composite, Dense, LowRank
 from lrpt.pytrees import register_fields
-from lrpt.recurrence import LOOPS, fast
-from lrpt.recurrence.interception import Replay, Survey, replayed, trace_calls
+from lrpt.recurrence import LOOPS, fast, residuals
+from lrpt.recurrence.interception import Replay, Survey, depends, replayed, trace_calls
 from lrpt.recurrence.leaves import Leaves, NotApplied, distinct
 from lrpt.recurrence.linearize import LinearStep, Wanted
+from lrpt.recurrence.residuals import LONGEST
 
 SIZE, BATCH, STEPS = 4, 3, 5
 
@@ -159,6 +160,38 @@ def test_matrices_are_no_residuals_of_a_step():
         assert leaf.shape[:2] == (STEPS, BATCH)
     fixed = linear.fixed_residuals(CARRY, XS[0], [k[0] for k in kept])
     assert (2, SIZE) in {leaf.shape for leaf in fixed}
+
+
+def cheap_chain(params, h, x):
+    """A step whose state goes through more cheap equations in a row than are computed again."""
+    m = jnp.tanh(params.apply(h) + x)
+    for _ in range(LONGEST + 2):
+        m = m * m
+    return m, None
+
+
+def test_residuals_that_are_cheap_are_not_stored(monkeypatch):
+    """Those of two gates are h, u, m, u (1 - u), 1 - m and 1 - u: only three are stored. The others have the same values."""
+    linear, calls = linear_step()
+    kept = jax.tree.map(lambda k: normal(*k.shape), calls.kept_outputs())
+    stored, _ = linear.recompute(CARRY, XS[0], kept)
+    assert len(stored) == 3
+    monkeypatch.setattr(residuals, "CHEAP", frozenset())
+    full, _ = linear_step()
+    everything, _ = full.recompute(CARRY, XS[0], kept)
+    assert len(everything) == 6
+    fixed, cotangents = full.fixed_residuals(CARRY, XS[0], kept), ([normal(*CARRY.shape)], [])
+    assert_close(linear.pull(stored, fixed, cotangents), full.pull(everything, fixed, cotangents), rtol=1e-6)
+
+
+def test_a_long_chain_of_cheap_equations_is_cut():
+    """No residual takes more than four of them, and none is left out."""
+    matrix = Dense(normal(SIZE, SIZE))
+    jaxpr = jax.make_jaxpr(lambda h: jax.vjp(lambda h: cheap_chain(matrix, h, 0.0)[0], h)[1])(CARRY).jaxpr
+    wanted = [v for v, varies in zip(jaxpr.outvars, depends(jaxpr, 0), strict=True) if varies]
+    found = residuals.Residuals.of(jaxpr, wanted)
+    assert len(dict.fromkeys(wanted)) > len(found.stored) > 1
+    assert len(found.equations) == len(dict.fromkeys(wanted)) - len(found.stored)
 
 
 def test_a_replayed_step_is_the_step():

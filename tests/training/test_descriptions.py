@@ -109,7 +109,7 @@ class WindowedConfig(NetworkDefaults):
     def without_initialization(self):
         return self
 
-    def build(self, input_size, output_size, reads, axis_name=None, sharers=1):
+    def build(self, input_size, output_size, reads, axis_name=None):
         return Windowed()
 
     def parameter_shapes(self, input_size, output_size):
