@@ -235,7 +235,7 @@ def _recur(step: Step, params: PyTree, carry: PyTree, xs: PyTree, lengths: Array
     if loop.kind != KERNEL:
         steps, rows = jax.tree.leaves(xs)[0].shape[:2]
         params = merged(materialized(params, loop.materialize, steps * rows), loop.materialize, steps)
-    recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning(1)}
+    recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning()}
     if lengths is None:
         return recur(step, params, carry, xs, **recurrence)
     _, (ys, carries) = recur(_with_carries(step), params, carry, xs, **recurrence)

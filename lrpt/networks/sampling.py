@@ -32,7 +32,8 @@ def sample(
 ) -> Int[Array, " length"]:
     """Draw symbols that follow a prompt, with probabilities softmax(logits / temperature). Each drawn symbol is the next input.
 
-    Every call is compiled anew. To sample often, compile it once: `jax.jit(sample, static_argnames=("model", "length", "end", "top_k"))`.
+    Every call is compiled anew. To sample often, compile it once: `jax.jit(sample, static_argnames=("model", "length", "end", "top_k"))`. A
+    trained network has `sample` for texts, which is compiled once (`lrpt.trained.loading.Loaded.sample`).
 
     Args:
       model: a network with a method `advance` that predicts at every step. Its inputs are the symbols that it predicts.
@@ -53,7 +54,7 @@ def sample(
     check_writes(model)
     check_no_text(prompt, "the prompt is text: encode it, as in trained.vocabulary.encode(text)")
     _check_key(key)
-    _check_settings(jnp.asarray(prompt), length, temperature, top_k)
+    check_settings(jnp.asarray(prompt), length, temperature, top_k)
     prompt = jnp.asarray(prompt, jnp.int32)  # a vocabulary encodes as uint8 or uint16, which cells do not declare
 
     def draw(key: Array, logits: Array) -> Array:
@@ -122,7 +123,12 @@ def _check_key(key: Any) -> None:
         raise UsageError(f"key is {given}: give one key, such as jax.random.key(0)")
 
 
-def _check_settings(prompt: Array, length: int, temperature: Any, top_k: int | None) -> None:
+def check_settings(prompt: Array | np.ndarray, length: int, temperature: Any, top_k: int | None) -> None:
+    """Check arguments of `sample`.
+
+    Raises:
+      UsageError: one of them is not allowed.
+    """
     if prompt.ndim != 1 or not prompt.size or not jnp.issubdtype(prompt.dtype, jnp.integer):
         raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
     if not is_integer(length) or length < 0:

@@ -29,6 +29,7 @@ from lrpt.tasks.task import AnyVocabulary, Task
 from lrpt.trained.inference import Inference
 from lrpt.trained.recorded import Parts, configuration, identity_of, import_recorded, recorded_text, with_data_dir
 from lrpt.trained.saving import write_network
+from lrpt.trained.writing import Writer, unknown_in_words
 from lrpt.training.interface import Interface, described_vocabulary, description
 from lrpt.training.origin import check_data, check_text, digests
 from lrpt.training.program import evaluator_of_one
@@ -184,7 +185,7 @@ class Loaded:
         return {name: tree for name, tree in found.items() if name not in SOWN}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("task", "_inference")}  # hold functions
+        return {name: value for name, value in vars(self).items() if name not in ("task", "writer", "_inference")}  # hold functions
 
     @property
     def label(self) -> str:
@@ -259,6 +260,40 @@ class Loaded:
     @cached_property
     def _inference(self) -> Inference:
         return Inference(self.model, self.interface)
+
+    def sample(self, prompt: str = "", length: int = 500, *, temperature: float = 1.0, top_k: int | None = None, seed: int = 0) -> str:
+        """Return a prompt and its continuation by a language model, as the command `sample` prints them.
+
+            print(trained.sample("The function ", length=200, temperature=0.5))
+
+        Compiled once for each length of prompt and text, and each `top_k`. Characters or words that the training text does not have are
+        read as the unknown symbol, with a warning.
+
+        Args:
+          prompt: text that the network continues; '' for the beginning of a line.
+          length: number of symbols to draw, characters or words.
+          temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
+          top_k: draw from the k most probable symbols only (None: from all).
+          seed: of the random numbers.
+
+        Raises:
+          UsageError: the network is no language model, or its inputs also say which unit each symbol completes; the training text has
+            nothing of the prompt; the length or the temperature is negative, top_k is below 1, or the seed is not from 0 to 2^32 - 1.
+        """
+        if unknown := unknown_in_words(self.writer.vocabulary, prompt):
+            warnings.warn(unknown, stacklevel=2)
+        return self.writer.text(self.variables, prompt, length, seed, temperature, top_k)
+
+    @cached_property
+    def writer(self) -> Writer:
+        """Return the language model as a writer of texts, from given variables and prompts.
+
+        Raises:
+          UsageError: the network is no language model, or its inputs also say which unit each symbol completes.
+        """
+        if self.vocabulary is None:
+            raise UsageError(f"{self.path} holds a run of {self.experiment}, which is no language model: name a run of a language model")
+        return Writer(self.model, self.vocabulary, self.interface.streams)
 
     def evaluate(self, model: nn.Module | None = None, variables: Variables | None = None) -> dict[str, dict[str, float]]:
         """Compute the metrics of the validation and the test split; of the test split only if both are the same.

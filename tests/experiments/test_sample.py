@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lrpt
 from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.cli.finished.sampling import numbers_of, units_of
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.sampling import sample
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.trained.writing import numbers_of, parts_of
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +154,7 @@ def test_unknown_characters_of_a_prompt_are_named(run, capfd, assert_refused):
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "prompt", "units"),
+    ("vocabulary", "prompt", "parts"),
     [
         (WordVocabulary.of("a cat sat"), "a dog <unk> a", ["a", "dog"]),
         (Vocabulary.of("abc"), "ad\ufffd", ["a", "d"]),
@@ -161,8 +162,13 @@ def test_unknown_characters_of_a_prompt_are_named(run, capfd, assert_refused):
         (None, "b", []),
     ],
 )
-def test_units_of_a_prompt(vocabulary, prompt, units):
-    assert units_of(vocabulary, prompt) == units
+def test_parts_of_a_prompt(vocabulary, prompt, parts):
+    assert parts_of(vocabulary, prompt) == parts
+
+
+def test_a_loaded_run_writes_what_the_command_prints(run, capsys):
+    command(["sample", str(run), "--prompt", "the c", "--length", "30", "--seed", "3", "--temperature", "0.7", "--top-k", "4"])
+    assert capsys.readouterr().out == lrpt.load(run).sample("the c", 30, temperature=0.7, top_k=4, seed=3) + "\n"
 
 
 def test_a_directory_without_a_run_is_one_line(tmp_path, assert_refused):

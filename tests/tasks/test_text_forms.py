@@ -5,7 +5,6 @@ import codecs
 import numpy as np
 import pytest
 
-from lrpt.cli.finished.sampling import numbers_of
 from lrpt.datasets import ptb
 from lrpt.datasets.documents import AS_WRITTEN, cut
 from lrpt.datasets.vocabulary import WordVocabulary
@@ -13,6 +12,7 @@ from lrpt.errors import UsageError
 from lrpt.runs.configuration import from_json, to_json
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.text import load_texts
+from lrpt.trained.writing import numbers_of
 
 PARTS = ("train", "valid", "test")
 RAW = {"blanks": "kept", "line_ends": "kept", "cuts": "exact"}

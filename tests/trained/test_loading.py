@@ -169,6 +169,22 @@ def test_text_is_refused_and_says_how_to_encode_it():
         trained.step(trained.start(1), "h")
 
 
+def test_a_language_model_continues_a_prompt():
+    """A kept network of characters. Texts of one length are compiled once, at any temperature."""
+    trained = load(RESULTS / "char_lm" / "quick-lrd-seed0")
+    texts = [trained.sample("The ", 12, temperature=temperature, seed=seed) for temperature, seed in ((0.5, 0), (0.5, 0), (0.5, 1), (0, 1))]
+    assert texts[0] == texts[1] != texts[2] != texts[3] == trained.sample("The ", 12, temperature=0, seed=2)
+    assert all(text.startswith("The ") and len(text) == 16 for text in texts)
+    assert trained.writer._sample._cache_size() == 1
+    pickle.loads(pickle.dumps(trained))
+    with pytest.warns(UserWarning, match="the text that was learned has no character '\u2603': the network reads the unknown symbol"):
+        assert trained.sample("a\u2603", 0) == "a\u2603"
+    with pytest.raises(UsageError, match="expected at least one character of the text that was learned"):
+        trained.sample("\u2603")
+    with pytest.raises(UsageError, match="holds a run of adding, which is no language model: name a run of a language model"):
+        load(RESULTS / "adding" / "adding-lrd-seed2").sample()
+
+
 def test_vectors_of_another_width_are_not_offered_symbols():
     trained = untrained(NETWORKS["gru"], "last", 2, (2,))
     for shape in ((2, STEPS, 5), (STEPS, 2), (2,)):

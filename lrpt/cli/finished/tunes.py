@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from lrpt.cli.finished.run_commands import on_run
-from lrpt.cli.finished.sampling import BEGINNING, ENDING, Options, Samples, writer_of
+from lrpt.cli.finished.sampling import ENDING, Options, Samples
 from lrpt.cli.finished.trained import read_run
 from lrpt.datasets.abc import Symbol, Tune, midi_file, read_tune, split_tunes, write_tune
 from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, WordVocabulary
@@ -23,6 +23,7 @@ from lrpt.runs.files import write_bytes
 from lrpt.tasks.music import holds_melodies
 from lrpt.tasks.task import AnyVocabulary
 from lrpt.trained.loading import Loaded
+from lrpt.trained.writing import BEGINNING
 
 Melody = list[Symbol]
 
@@ -50,13 +51,12 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
     Raises:
       UsageError: the network knows no melodies, or a symbol of the prompt is unknown.
     """
-    writer = writer_of(options, trained)
-    vocabulary = check_melodies(trained.vocabulary, options.run)
+    writer, vocabulary = trained.writer, check_melodies(trained.vocabulary, options.run)
     prompt = prompt_numbers(options.prompt, vocabulary)
     melodies = []
     for seed in options.seeds:
-        numbers = np.concatenate([prompt, writer.numbers(trained.variables, prompt, seed)])
-        melodies += melodies_of(vocabulary.decode(numbers))
+        drawn = writer.numbers(trained.variables, prompt, options.length, seed, options.temperature, options.top_k)
+        melodies += melodies_of(vocabulary.decode(np.concatenate([prompt, drawn])))
     if options.output is None:
         print(as_abc(melodies))
     else:
@@ -117,8 +117,7 @@ def _rendered(text: str) -> str:
 def show_ending(run: Path, console: Console) -> None:
     """Print a tune of a trained run."""
     trained = read_run(run, console)
-    writer = writer_of(TuneOptions(run, length=ENDING), trained)
-    console.say(f"\n{run} writes, in ABC notation:\n{_rendered(writer.text(trained.variables))}")
+    console.say(f"\n{run} writes, in ABC notation:\n{_rendered(trained.writer.text(trained.variables, '', ENDING))}")
 
 
 OF_TUNES: dict[str, Any] = {"observes_text": partial(Samples, render=_rendered), "ending": show_ending}
