@@ -70,6 +70,13 @@ def test_uniform_starts_are_those_of_readouts_too(config):
     assert np.std(params["readout"]["bias"]) > 0
 
 
+def test_a_readout_goes_by_the_width_of_the_fast_level():
+    """A conditional network, whose slow level and symbols have other widths."""
+    config = ConditionalConfig(WIDTH, slow_size=4, initialization="lru")
+    params = config.build(2 * SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
+    assert_uniform_within(params["readout"], WIDTH**-0.5)
+
+
 def test_an_input_matrix_goes_by_the_width_of_its_outputs():
     config = ModelConfig("elman", 100, parametrization="dense", initialization="lru")
     params = config.build(SYMBOLS, 5, "last").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]

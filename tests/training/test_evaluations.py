@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tiny import CONFIG, changed, interrupted_after, lines
+from tiny import CONFIG, changed, interrupted_after, lines, named_start
 
 import lrpt
 from lrpt.errors import UsageError
@@ -107,6 +107,20 @@ def test_the_parameters_that_a_recipe_evaluates_are_evaluated_kept_and_loaded(av
     for name, array in to_named(loaded.variables).items():
         np.testing.assert_allclose(array, few.found[result["best_update"]][name], rtol=1e-6, err_msg=name)
     assert loaded.evaluate()["test"]["loss"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-5)
+
+
+def test_a_recipe_that_keeps_parameters_is_given_those_of_the_start_file(monkeypatch, tmp_path):
+    """A recipe that evaluates its first parameters: they are those of the file, not those that the seed draws."""
+    first = optax.GradientTransformation(lambda params: params, lambda updates, state, params=None: (updates, state))
+    anchored = Recipe("SGD", 0.5, lambda rate: optax.chain(optax.sgd(rate), first), evaluated=lambda state, params: state[-1])
+    monkeypatch.setitem(RECIPES, "anchored", anchored)
+    start = {name: array + 0.1 for name, array in named_start().items()}
+    np.savez(tmp_path / "start.npz", **start)
+    seen = Variables()
+    config = changed(CONFIG, optim={"recipe": "anchored"}, train={"updates": 4, "start": tmp_path / "start.npz"})
+    fit(config, {0: tmp_path / "run"}, devices=1, observers=[seen])
+    for name, array in start.items():
+        np.testing.assert_array_equal(seen.found[4][f"params/{name}"], array)
 
 
 def test_a_resumed_run_goes_on_from_the_trained_parameters(averaging, tmp_path):
