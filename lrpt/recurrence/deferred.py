@@ -46,8 +46,9 @@ VALUES_PER_CHUNK = 30_000
 WEIGHTS_PER_VALUE = 32
 """Weights for each value of a step up to which gradients may be accumulated at each step."""
 
-VALUES_WITH_MANY_WEIGHTS = 90_000
-"""Values of a chunk if there are more weights: fewer accumulations are then worth more than arrays that fit in the cache."""
+VALUES_OF_LONG_CHUNKS = 90_000
+"""Values of a chunk on accelerators, where each operation takes time to start, and with more weights than that: fewer accumulations are
+then worth more than arrays that fit in the cache."""
 
 STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
@@ -71,9 +72,9 @@ class Saved(NamedTuple):
 def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
-    By rule a chunk has about 30,000 values (steps times batch times width: 230 rows of 128), or 90,000 if there are many weights, within 1
-    to 64 steps, and the state before every step is stored unless that takes more than 256 MiB. Otherwise a chunk of T steps has at least
-    sqrt(T).
+    By rule a chunk has about 30,000 values (steps times batch times width: 230 rows of 128), or 90,000 on accelerators and if there are
+    many weights, within 1 to 64 steps. The state before every step is stored unless that takes more than 256 MiB. Then only the states
+    before chunks are, and a chunk of T steps has at least sqrt(T).
 
     Sizes may be symbolic (`jax.export`). Rules then have no number of values to go by: a chunk has about 28 steps if the number of rows is
     symbolic, and one step if the number of steps is.
@@ -141,18 +142,19 @@ def _plan(steps: Any, calls: Calls, carry: PyTree, weights: int, tuning: Tuning)
 
 
 def chunk_length(steps: int, values: int, weights: int = 0) -> int:
-    """Return the default length of a chunk: 30,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
+    """Return the default length of a chunk: on a CPU 30,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
 
     A chunk of one step needs no copies of the chunk's arrays, but reads and writes all gradient accumulators at each step. So a chunk has
-    90,000 values and at least two steps if there are many weights, as in dense matrices.
+    90,000 values and at least two steps if there are many weights, as in dense matrices. On accelerators it has 90,000 values.
 
     Args:
       steps: length of the sequence.
       values: values in a step: batch size times width.
       weights: size of all parameters of the step.
     """
-    shortest, size = (1, VALUES_PER_CHUNK) if weights <= WEIGHTS_PER_VALUE * values else (2, VALUES_WITH_MANY_WEIGHTS)
-    return near_divisor(steps, max(shortest, min(64, size // max(1, values))))
+    few = weights <= WEIGHTS_PER_VALUE * values
+    size = VALUES_PER_CHUNK if few and jax.default_backend() == "cpu" else VALUES_OF_LONG_CHUNKS
+    return near_divisor(steps, max(1 if few else 2, min(64, size // max(1, values))))
 
 
 def near_divisor(steps: int, longest: int) -> int:

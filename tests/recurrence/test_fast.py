@@ -434,8 +434,14 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
         (1000, 1, 8, 50),
     ],
 )
-def test_chunks_have_about_30000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
+def test_chunks_have_about_30000_values_and_divide_the_sequence_where_possible(monkeypatch, steps, batch, width, expected):
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
     assert chunk_length(steps, batch * width) == expected
+
+
+def test_chunks_of_accelerators_are_longer(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert [chunk_length(steps, batch * 128) for steps, batch in ((784, 20), (784, 128), (67, 20))] == [28, 4, 35]
 
 
 def test_choices_and_sizes_reach_the_loop(monkeypatch):
