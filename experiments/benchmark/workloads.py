@@ -91,8 +91,10 @@ UNTIED = replace(CHAR, matrices=TiedStorageConfig("low_rank_plus_diagonal", 64))
 FURTHER = {
     "sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED),
     "unitary": Workload(ModelConfig("unitary_without_fourier", 721), 10, 10, 121, 20, "all", symbols=True),
+    "thin": Workload(ModelConfig(size=512, matrices=TiedStorageConfig("low_rank", 4)), 1, 10, 784, 20, "last"),
 }
-"""Sentences with a projection for each gate, and the uRNN of the copying task, N = 100. They run if they are named."""
+"""Sentences with a projection for each gate, the uRNN of the copying task, N = 100, and the LR-GRU 512/4 of permuted digits. They run if
+they are named."""
 
 ALL = WORKLOADS | DENSE_GRUS | PIXELS | FURTHER
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from experiments.report.claims.judged import NONE, Judged
-from experiments.report.claims.verdicts import Verdict
+from experiments.report.claims.verdicts import NOT_RUN, Verdict
 from experiments.report.claims.weaker import surplus
 from experiments.report.wording.markdown import table
 
@@ -43,16 +43,36 @@ def _rows(judged: Judged) -> list[str]:
     heads = ["model", "metric", "published", "ours", "seeds", "verdict"]
     for place in judged.paper.places:
         found = [q for q in judged.quantities if q.row.where == place]
-        notes = Notes([(q.smaller or q.row.scale, q.row.note) for q in found])
-        rows = [
-            [
-                *(q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds),
-                "; ".join(filter(None, [notes.marked(q.verdict, number), str(surplus(q, judged) or "")])),
-            ]
-            for number, q in enumerate(found)
-        ]
-        parts += [f"### {place}", table(heads, rows, left=2), notes.below]
+        notes, missing = Notes([(q.smaller or q.row.scale, q.row.note) for q in found]), Missing()
+        rows = []
+        for number, q in enumerate(found):
+            published = q.quantity.published or q.quantity.shown or NONE
+            if q.verdict == NOT_RUN:
+                missing.add(q.title, f"{q.quantity.name} {published}", notes.marked(q.verdict, number))
+                continue
+            verdict = "; ".join(filter(None, [notes.marked(q.verdict, number), str(surplus(q, judged) or "")]))
+            rows.append([q.title, q.quantity.name, published, q.ours, q.seeds, verdict])
+        parts += [f"### {place}", table(heads, rows, left=2) if rows else "", missing.listed("with the published values"), notes.below]
     return [part for part in parts if part]
+
+
+class Missing:
+    """What is not yet run, listed below a table, with the numbers of its notes. What has the same title stands in one item."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[str]] = {}
+
+    def add(self, title: str, detail: str, verdict: str) -> None:
+        """Add something, with its marked verdict."""
+        marks = verdict.removeprefix(str(NOT_RUN)).strip()
+        self._found.setdefault(title, []).append(" ".join(filter(None, [detail, marks])))
+
+    def listed(self, what: str = "") -> str:
+        """Return the list, '' if there is nothing."""
+        if not self._found:
+            return ""
+        items = [": ".join(filter(None, [title, ", ".join(details)])) for title, details in self._found.items()]
+        return f"{str(NOT_RUN).capitalize()}{f', {what}' if what else ''}:\n\n" + "\n".join(f"- {item}" for item in items)
 
 
 class Notes:
@@ -95,17 +115,19 @@ def _relations(judged: Judged) -> list[str]:
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
-        units = dict.fromkeys(r.unit for r in found)
-        own = [[r.unit] if len(units) > 1 else [] for r in found]
-        notes = Notes([(r.smaller, r.relation.note) for r in found])
-        rows = [
-            [r.relation.sentence, *unit, r.advantage, r.seeds, notes.marked(r.verdict, number)]
-            for number, (r, unit) in enumerate(zip(found, own, strict=True))
-        ]
+        units = dict.fromkeys(r.unit for r in found if r.verdict != NOT_RUN)
+        notes, missing = Notes([(r.smaller, r.relation.note) for r in found]), Missing()
+        rows = []
+        for number, r in enumerate(found):
+            verdict = notes.marked(r.verdict, number)
+            if r.verdict == NOT_RUN:
+                missing.add(r.relation.sentence, "", verdict)
+            else:
+                rows.append([r.relation.sentence, *[r.unit] * (len(units) > 1), r.advantage, r.seeds, verdict])
         heads = ["claim", *["advantage in"] * (len(units) > 1), "advantage", "seeds that agree", "verdict"]
-        parts += [f"### {place}: orderings", table(heads, rows, left=len(heads) - 3)]
+        parts += [f"### {place}: orderings", table(heads, rows, left=len(heads) - 3) if rows else ""]
         parts += [f"Advantages are in {next(iter(units))}."] if len(units) == 1 and NONE not in units else []
-        parts += [notes.below]
+        parts += [missing.listed(), notes.below]
     return [part for part in parts if part]
 
 
