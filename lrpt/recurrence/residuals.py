@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 from jax.extend import core
 from jaxtyping import Array
 
-CHEAP = frozenset({"add", "sub", "mul", "neg", "square", "integer_pow"})
-"""Elementwise primitives that take less time than storing their result and reading it again."""
+CHEAP = frozenset({"add", "sub", "mul", "neg", "square", "integer_pow", "one_minus_square"})
+"""Elementwise primitives that take less time than storing their result and reading it again. The last one is in the derivative of tanh
+since jax 0.12."""
 
 LONGEST = 4
 """Cheap equations in a row that take less time."""
