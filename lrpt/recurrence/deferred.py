@@ -43,8 +43,11 @@ from lrpt.recurrence.products import Calls
 VALUES_PER_CHUNK = 30_000
 """Steps times batch times width of a chunk: about a dozen arrays of this size fit in the cache of a core."""
 
-WEIGHTS_PER_VALUE = 32
-"""Weights for each value of a step up to which gradients may be accumulated at each step."""
+WEIGHTS_PER_VALUE = 18
+"""Weights for each value of a step up to which chunks are short, and may be single steps.
+
+Measured on a CPU: short chunks make an update 8 % faster at 7 weights, change nothing at 15, and make it 5 % slower at 19.
+"""
 
 VALUES_OF_LONG_CHUNKS = 90_000
 """Values of a chunk on accelerators, where each operation takes time to start, and with more weights than that: fewer accumulations are

@@ -57,7 +57,7 @@ def _rows(judged: Judged) -> list[str]:
 
 
 class Missing:
-    """What is not yet run, listed below a table, with the numbers of its notes. What has the same title stands in one item."""
+    """Rows that are not yet run, listed below a table with the numbers of their notes. Rows of one title stand in one item."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}
