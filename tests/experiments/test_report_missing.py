@@ -43,4 +43,4 @@ def test_numbers_of_one_title_are_one_item_with_the_marks_of_their_notes():
     missing.add("GRU 4", "loss 1.5", "not yet run [1]")
     missing.add("an ordering", "", "not yet run")
     missing.add("GRU 4", "epochs 7", "not yet run")
-    assert missing.listed("as published") == "Not yet run, as published:\n\n- GRU 4: loss 1.5 [1], epochs 7\n- an ordering"
+    assert missing.listed("as published") == "Not yet run, as published:\n\n- GRU 4: loss 1.5 [1]; epochs 7\n- an ordering"

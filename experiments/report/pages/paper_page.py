@@ -71,7 +71,7 @@ class Missing:
         """Return the list, '' if there is nothing."""
         if not self._found:
             return ""
-        items = [": ".join(filter(None, [title, ", ".join(details)])) for title, details in self._found.items()]
+        items = [": ".join(filter(None, [title, "; ".join(details)])) for title, details in self._found.items()]
         return f"{str(NOT_RUN).capitalize()}{f', {what}' if what else ''}:\n\n" + "\n".join(f"- {item}" for item in items)
 
 
