@@ -517,6 +517,7 @@ def test_notes_stand_below_their_table_once_with_numbers():
     verdict = "smaller scale (few updates; one seed)"
     assert notes.below == "- [1] few updates\n- [2] quoted"
     assert [notes.marked(None, row) for row in range(4)] == ["no claim [1]", "no claim [2]", "no claim [1] [2]", "no claim"]
+    assert [notes.marks(row) for row in range(4)] == [["[1]"], ["[2]"], ["[1]", "[2]"], []]
     assert (notes.marked(verdict, 0), notes.marked(verdict, 3)) == ("smaller scale (one seed) [1]", verdict)
 
 

@@ -4,7 +4,7 @@ import pytest
 from kept_runs import judged, kept_run
 
 from experiments.report.claims.verdicts import NOT_RUN
-from experiments.report.pages.paper_page import Missing, page
+from experiments.report.pages.paper_page import not_run, page
 from experiments.report.papers import low_rank
 from experiments.report.writing import PAPERS
 
@@ -37,10 +37,7 @@ def test_a_row_that_was_run_is_in_the_table_and_the_others_are_below(tmp_path):
     assert any(line.startswith("- LR-GRU 512/4: ") for line in section)
 
 
-def test_numbers_of_one_title_are_one_item_with_the_marks_of_their_notes():
-    missing = Missing()
-    assert missing.listed() == ""
-    missing.add("GRU 4", "loss 1.5", "not yet run [1]")
-    missing.add("an ordering", "", "not yet run")
-    missing.add("GRU 4", "epochs 7", "not yet run")
-    assert missing.listed("as published") == "Not yet run, as published:\n\n- GRU 4: loss 1.5 [1]; epochs 7\n- an ordering"
+def test_rows_of_one_title_are_one_item():
+    assert not_run([]) == ""
+    found = [("GRU 4", "loss 1.5 [1]"), ("an ordering", ""), ("GRU 4", "epochs 7")]
+    assert not_run(found, "as published") == "Not yet run, as published:\n\n- GRU 4: loss 1.5 [1]; epochs 7\n- an ordering"

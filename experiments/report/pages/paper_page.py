@@ -7,6 +7,7 @@ from experiments.report.claims.judged import NONE, Judged
 from experiments.report.claims.verdicts import NOT_RUN, Verdict
 from experiments.report.claims.weaker import surplus
 from experiments.report.wording.markdown import table
+from experiments.report.wording.texts import capitalized
 
 DOCS = PurePosixPath("docs/reproduction")
 UP = PurePosixPath("../..")
@@ -43,36 +44,28 @@ def _rows(judged: Judged) -> list[str]:
     heads = ["model", "metric", "published", "ours", "seeds", "verdict"]
     for place in judged.paper.places:
         found = [q for q in judged.quantities if q.row.where == place]
-        notes, missing = Notes([(q.smaller or q.row.scale, q.row.note) for q in found]), Missing()
-        rows = []
+        notes = Notes([(q.smaller or q.row.scale, q.row.note) for q in found])
+        rows, missing = [], []
         for number, q in enumerate(found):
             published = q.quantity.published or q.quantity.shown or NONE
             if q.verdict == NOT_RUN:
-                missing.add(q.title, f"{q.quantity.name} {published}", notes.marked(q.verdict, number))
+                missing.append((q.title, " ".join([q.quantity.name, published, *notes.marks(number)])))
                 continue
             verdict = "; ".join(filter(None, [notes.marked(q.verdict, number), str(surplus(q, judged) or "")]))
             rows.append([q.title, q.quantity.name, published, q.ours, q.seeds, verdict])
-        parts += [f"### {place}", table(heads, rows, left=2) if rows else "", missing.listed("with the published values"), notes.below]
+        parts += [f"### {place}", table(heads, rows, left=2) if rows else "", not_run(missing, "with the published values"), notes.below]
     return [part for part in parts if part]
 
 
-class Missing:
-    """Rows that are not yet run, listed below a table with the numbers of their notes. Rows of one title stand in one item."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, list[str]] = {}
-
-    def add(self, title: str, detail: str, verdict: str) -> None:
-        """Add something, with its marked verdict."""
-        marks = verdict.removeprefix(str(NOT_RUN)).strip()
-        self._found.setdefault(title, []).append(" ".join(filter(None, [detail, marks])))
-
-    def listed(self, what: str = "") -> str:
-        """Return the list, '' if there is nothing."""
-        if not self._found:
-            return ""
-        items = [": ".join(filter(None, [title, "; ".join(details)])) for title, details in self._found.items()]
-        return f"{str(NOT_RUN).capitalize()}{f', {what}' if what else ''}:\n\n" + "\n".join(f"- {item}" for item in items)
+def not_run(found: Sequence[tuple[str, str]], what: str = "") -> str:
+    """Return a list of (title, detail) of rows that are not yet run, '' if there are none. Rows of one title stand in one item."""
+    if not found:
+        return ""
+    by_title: dict[str, list[str]] = {}
+    for title, detail in found:
+        by_title.setdefault(title, []).append(detail)
+    items = [": ".join(filter(None, [title, "; ".join(details)])) for title, details in by_title.items()]
+    return f"{capitalized(str(NOT_RUN))}{f', {what}' if what else ''}:\n\n" + "\n".join(f"- {item}" for item in items)
 
 
 class Notes:
@@ -101,8 +94,11 @@ class Notes:
         else:
             smaller = self._of_rows[row][0]
             short = str(verdict).replace(f" ({smaller})", "").replace(f"({smaller}; ", "(") if smaller else str(verdict)
-        numbers = [] if self._shared else [f"[{self._all.index(note) + 1}]" for note in self._of_rows[row] if note]
-        return " ".join([short, *numbers])
+        return " ".join([short, *self.marks(row)])
+
+    def marks(self, row: int) -> list[str]:
+        """Return the numbers of the notes of a row, none if all rows share the one note."""
+        return [] if self._shared else [f"[{self._all.index(note) + 1}]" for note in self._of_rows[row] if note]
 
 
 def _relations(judged: Judged) -> list[str]:
@@ -116,18 +112,17 @@ def _relations(judged: Judged) -> list[str]:
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
         units = dict.fromkeys(r.unit for r in found if r.verdict != NOT_RUN)
-        notes, missing = Notes([(r.smaller, r.relation.note) for r in found]), Missing()
-        rows = []
+        notes = Notes([(r.smaller, r.relation.note) for r in found])
+        rows, missing = [], []
         for number, r in enumerate(found):
-            verdict = notes.marked(r.verdict, number)
             if r.verdict == NOT_RUN:
-                missing.add(r.relation.sentence, "", verdict)
+                missing.append((r.relation.sentence, " ".join(notes.marks(number))))
             else:
-                rows.append([r.relation.sentence, *[r.unit] * (len(units) > 1), r.advantage, r.seeds, verdict])
+                rows.append([r.relation.sentence, *[r.unit] * (len(units) > 1), r.advantage, r.seeds, notes.marked(r.verdict, number)])
         heads = ["claim", *["advantage in"] * (len(units) > 1), "advantage", "seeds that agree", "verdict"]
         parts += [f"### {place}: orderings", table(heads, rows, left=len(heads) - 3) if rows else ""]
         parts += [f"Advantages are in {next(iter(units))}."] if len(units) == 1 and NONE not in units else []
-        parts += [missing.listed(), notes.below]
+        parts += [not_run(missing), notes.below]
     return [part for part in parts if part]
 
 
