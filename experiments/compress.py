@@ -22,8 +22,6 @@ from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
 
-import jax.numpy as jnp
-import numpy as np
 import tyro
 from jaxtyping import PyTree
 
@@ -33,7 +31,7 @@ from lrpt.cli.experiment import experiment_of
 from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
-from lrpt.compression.moments import Moments, second_moments
+from lrpt.compression.moments import Moments
 from lrpt.compression.nearest import check_error
 from lrpt.compression.network import TARGETS, Compression, check_size, check_target, compress
 from lrpt.compression.stored import full_matrices, specs_of
@@ -49,7 +47,7 @@ from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import save
 from lrpt.settings import OneOf, changed_settings
-from lrpt.tasks.order import batch_indices
+from lrpt.trained.compressing import EXAMPLES, moments_of
 from lrpt.trained.loading import Loaded
 from lrpt.trained.saving import check_free
 
@@ -84,7 +82,7 @@ class Options:
     """use one projection R for all recurrent matrices (low rank only)"""
     input_rank: int | None = None
     """rank of the input matrices (None: they stay as they are)"""
-    examples: int = 500
+    examples: int = EXAMPLES
     """training examples whose states weight the errors (0: all entries of a matrix have equal weight)"""
     output: Path | None = None
     """new or empty directory of the output and of further training (None: beside the run, runs/ for a kept result; nothing with --from)"""
@@ -157,23 +155,6 @@ def _check_fit(network: Recurrent, role: str, storage: MatrixConfig) -> None:
         known_form(storage.kind).arrays(name, spec, storage)
 
 
-def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
-    """Return the second moments of the vectors that the matrices multiply in some training examples; None for no examples."""
-    task, batch_size = trained.task, trained.config.train.batch_size
-    train = task.splits["train"]
-    count = min(examples, train.size)
-    if not count:
-        return None
-    width = min(batch_size, count)
-    updates = count // width
-    # Streams are those of training, because those of an evaluation have padding.
-    rows = batch_indices("stream", train.size, width, 0, 0, updates) if task.streams else np.arange(updates * width).reshape(-1, width)
-    batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows)
-    pairs = ((trained.embed(trained.variables, batch.inputs), batch.mask) for batch in batches)
-    settings = trained.variables.get("settings", {}).get("recurrent")
-    return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams, settings=settings)
-
-
 def survey(options: Options, console: Console) -> dict[str, Any]:
     """Return how near every structure comes to every recurrent matrix of a run or cell.
 
@@ -214,13 +195,13 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     planned = options.planned(network)
     if planned is not None:
         check_free("output", options.output or _beside(trained, planned))
-    found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
+    found = options.compress(params["recurrent"], network, moments_of(trained, options.examples))
     smaller = {**params, "recurrent": found.params}
     output = options.output or _beside(trained, found.config)
     start = output / START
     check_free("output", output)
     before = trained.evaluate()
-    after = trained.evaluate(trained.model.clone(config=found.config), {**trained.variables, "params": smaller})
+    after = trained.with_network(found.config, {**trained.variables, "params": smaller}).evaluate()
     save(start, smaller, "--output")
     return {
         "run": str(path),

@@ -30,6 +30,9 @@ LARGEST = (2 - 2**-23) * 2.0**127
 LARGEST_COUNT = 2**31 - 1
 """the largest integer of int32, in which compiled programs count"""
 
+SEEDS = 2**32
+"""the number of seeds that JAX distinguishes"""
+
 LISTED = 200
 """Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
 
@@ -105,6 +108,12 @@ def check_integers(config: object, *flags: str, optional: bool = True) -> None:
 def is_integer(value: object) -> bool:
     """Return whether a value is an integer of Python or NumPy. Booleans are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_seed(seed: object, flag: str = "seed") -> None:
+    """Raise a UsageError unless a seed is an integer that JAX distinguishes from other seeds. `flag` names it in the message."""
+    if not is_integer(seed) or not 0 <= seed < SEEDS:  # type: ignore[operator]
+        raise UsageError(f"{flag} is {seed!r}: expected an integer from 0 to {SEEDS - 1}")
 
 
 def check_booleans(config: object, *flags: str) -> None:

@@ -51,7 +51,7 @@ MAY_IMPORT = {
         "tasks",
         "optim",
     },
-    "trained": {"datasets", "symbols", "scaling", "runs", "networks", "losses", "tasks", "optim", "training"},
+    "trained": {"datasets", "compression", "symbols", "scaling", "runs", "networks", "losses", "tasks", "optim", "training"},
     "engines": {"devices", "runs", "training"},
     "cli": {"cells", "settings", "metrics", "devices", "runs", "training", "trained", "networks", "datasets", "tasks", "optim", "analysis"},
 }

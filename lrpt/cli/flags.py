@@ -22,7 +22,7 @@ from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
-from lrpt.errors import UnknownName, UsageError, check_at_least
+from lrpt.errors import SEEDS, UnknownName, UsageError, check_at_least
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.settings import names_of_model
@@ -31,8 +31,8 @@ from lrpt.training.config import D, RunConfig, TrainConfig
 Log = Literal["tensorboard"]
 """Formats in which metrics are logged beside `metrics.jsonl`."""
 
-SEEDS = 2**32 - 2**16
-"""Upper bound of seeds: JAX distinguishes seeds below 2^32; the margin is for --seeds."""
+MOST_SEEDS = SEEDS - 2**16
+"""Upper bound of seeds on the command line; the margin is for --seeds."""
 
 
 M = TypeVar("M", bound=NetworkConfig)
@@ -40,8 +40,8 @@ M = TypeVar("M", bound=NetworkConfig)
 
 def check_seeds(first: int, count: int = 1) -> None:
     """Raise a UsageError unless `count` seeds, from `first` on, are in the range that JAX distinguishes."""
-    if not 0 <= first <= SEEDS - count:
-        raise UsageError(f"seed is {first}: expected 0 to {SEEDS - count}")
+    if not 0 <= first <= MOST_SEEDS - count:
+        raise UsageError(f"seed is {first}: expected 0 to {MOST_SEEDS - count}")
 
 
 @dataclass(frozen=True)

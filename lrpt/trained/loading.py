@@ -4,8 +4,10 @@ Only `Loaded.save` writes files. A run directory has checkpoints. A kept result 
 interface between task and network, so that no data are needed to use it.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,6 +24,8 @@ from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs import named_arrays, user_code, weights
 from lrpt.runs.checkpoint import Checkpoints, Restored
+from lrpt.runs.classes import CLASSES, class_names
+from lrpt.runs.configuration import to_json
 from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.scaling import Scaling
@@ -179,6 +183,30 @@ class Loaded:
     def initial(self) -> dict[str, Any]:
         """Return the variables before the first update, which are not trained. A start file is ignored."""
         return jax.jit(self._initialize)()
+
+    def with_network(self, model: Any, variables: Variables) -> "Loaded":
+        """Return another network for the same task, such as a compressed one. This one stays as it is.
+
+        All methods then use the new network, and `save` writes its configuration.
+
+        Args:
+          model: configuration of the network, such as a `ModelConfig`.
+          variables: its variables.
+
+        Raises:
+          UsageError: the variables are not those of the network.
+        """
+        changed = copy.copy(self)
+        vars(changed).pop("model", None)
+        changed.config = replace(self.config, model=model)
+        changed.variables = changed._checked(variables)
+        if "task" in vars(self):
+            changed.task = self.task  # its data are in memory
+        return changed
+
+    def _checked(self, variables: Variables) -> dict[str, Any]:
+        """Return variables in the types of the network. Raise a UsageError if they are not those of the network."""
+        return named_arrays.from_named(jax.eval_shape(self._initialize), named_arrays.to_named(variables))
 
     def _initialize(self) -> dict[str, Any]:
         found = self.model.init(jax.random.key(self.seed), self.interface.zeros(1))
@@ -343,8 +371,10 @@ class Loaded:
         Raises:
           UsageError: the directory holds files or cannot be written; the variables are not those of the network, or are not finite.
         """
-        named_arrays.from_named(jax.eval_shape(self._initialize), named_arrays.to_named(self.variables))
-        write_network(Path(directory).expanduser(), self._identity, *pack(self))
+        self._checked(self.variables)
+        identity = {**self._identity, "model": to_json(self.config.model)}
+        identity[CLASSES] = {**identity.get(CLASSES, {}), **class_names(self.config)[CLASSES]}
+        write_network(Path(directory).expanduser(), identity, *pack(self))
 
     def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
         """Return the number of updates and the variables of a state."""

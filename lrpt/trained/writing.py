@@ -14,7 +14,7 @@ from lrpt.datasets.vocabulary import (
     Vocabulary,
     WordVocabulary,
 )
-from lrpt.errors import UsageError, is_integer
+from lrpt.errors import UsageError, check_seed
 from lrpt.networks.sampling import check_settings, check_writes, sample
 from lrpt.tasks.task import AnyVocabulary
 
@@ -60,8 +60,7 @@ class Writer:
         if not self.streams:
             read = read[np.flatnonzero(read == BEGINNING)[-1] :]
         check_settings(read, length, temperature, top_k)
-        if not is_integer(seed) or not 0 <= seed < 2**32:
-            raise UsageError(f"seed is {seed!r}: expected an integer from 0 to {2**32 - 1}")
+        check_seed(seed)
         return np.asarray(self._sample(variables, read, jax.random.key(seed), float(temperature), length=length, top_k=top_k))
 
     def text(self, variables: PyTree, prompt: str, length: int, seed: int = 0, temperature: float = 1.0, top_k: int | None = None) -> str:

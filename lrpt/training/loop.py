@@ -9,10 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lrpt.devices import compilation, hardware, parallel, processes
-from lrpt.errors import WRONG_FLAG, RemoteFailure, UsageError
+from lrpt.errors import WRONG_FLAG, RemoteFailure, UsageError, check_seed
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import suits_kernel
 from lrpt.runs.configuration import effective, flatten, to_json
@@ -63,10 +61,7 @@ def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options
     if not directories:
         raise UsageError("directories is empty: give {seed: directory}, such as {0: 'runs/mine'}")
     for seed, path in directories.items():
-        if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-            raise UsageError(f"directories has the seed {seed!r}: give an integer, such as {{0: {path!r}}}")
-        if not 0 <= seed < 2**32:
-            raise UsageError(f"directories has the seed {seed}: give an integer from 0 to {2**32 - 1}")
+        check_seed(seed, "a seed of directories")
         if not isinstance(path, str | PathLike):
             raise UsageError(f"directories[{seed!r}] is {path!r}: give the path of a run directory, such as 'runs/mine'")
     return fit_all([Job(config, int(seed), Path(path)) for seed, path in directories.items()], **options)

@@ -8,18 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
 
-from experiments.compress import _further, main, moments
+from experiments.compress import _further, main
 from lrpt.cli.command import main as train
-from lrpt.compression.moments import second_moments
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import load
-from lrpt.tasks import Chorales, CopyMemory, NextByte
+from lrpt.tasks import CopyMemory
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 
@@ -243,7 +241,7 @@ def too_late(*_):
 @pytest.mark.parametrize("flags", OF_A_RUN)
 def test_wrong_flags(flags, finished, assert_refused, monkeypatch):
     """They are refused before the states of training examples are computed, which takes half a minute."""
-    monkeypatch.setattr("experiments.compress.moments", too_late)
+    monkeypatch.setattr("experiments.compress.moments_of", too_late)
     before = tiny.tree(finished.parent)
     assert_refused(main, [finished, *flags.split()], *OF_A_RUN[flags])
     assert tiny.tree(finished.parent) == before
@@ -315,7 +313,7 @@ def denied(*_, dir, **__):
 
 def test_an_output_below_a_directory_that_may_not_be_written(finished, assert_refused, monkeypatch):
     """Also the default directory. (The administrator may write everywhere, so the answer is made up.)"""
-    monkeypatch.setattr("experiments.compress.moments", too_late)
+    monkeypatch.setattr("experiments.compress.moments_of", too_late)
     monkeypatch.setattr("tempfile.TemporaryFile", denied)
     for more in ([], ["--output", finished.parent / "a" / "b"]):
         says = f", and {finished.parent} may not be written: make it writable, or name another directory"
@@ -328,7 +326,7 @@ def test_an_output_where_not_even_root_can_write(assert_refused):
 
 
 def test_a_run_where_further_training_would_be(run, assert_refused, monkeypatch):
-    monkeypatch.setattr("experiments.compress.moments", too_late)
+    monkeypatch.setattr("experiments.compress.moments_of", too_late)
     output = run.with_name(f"{run.name}-lrd1")
     output.mkdir()
     (output / "config.json").write_text("{}")
@@ -350,48 +348,3 @@ def test_files_without_a_cell(content, says, tmp_path, assert_refused):
     elif content is not None:
         np.savez(path, **content)
     assert_refused(main, ["--from", path, "--rank", "1"], *says, code=2)
-
-
-def trained_on(task):
-    model = ModelConfig("gru", 3, parametrization="dense").build(task.input_size, task.output_size, task.reads)
-    train = task.splits["train"]
-    batch = train.batch(train.arrays, jnp.arange(4))
-    variables = {"params": model.init(jax.random.key(0), batch.inputs)["params"]}
-    network = recurrent_of(model.config, task.input_size)
-    config = SimpleNamespace(train=SimpleNamespace(batch_size=2))
-    return SimpleNamespace(task=task, config=config, variables=variables, embed=lambda _, inputs: inputs), network, train
-
-
-def test_moments_of_a_text_are_those_of_its_streams(tmp_path):
-    """Two streams of two windows each are two sequences."""
-    (tmp_path / "text").write_bytes(b"the cat sat on a mat" * 2)
-    trained, network, train = trained_on(NextByte(file=tmp_path / "text", steps=9).build(0))
-    assert train.size == 4
-    whole = np.asarray(train.batch(train.arrays, jnp.arange(4)).inputs).reshape(2, -1)
-    expected = second_moments(trained.variables["params"]["recurrent"], network, [(jnp.asarray(whole), None)])
-    found = moments(trained, network, 4)
-    for name, own in expected.items():
-        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)
-
-
-def test_moments_of_a_text_count_each_window_at_most_once(tmp_path):
-    """Of five windows in four streams, training drops the last one, and an evaluation repeats window 0 as padding."""
-    (tmp_path / "text").write_bytes(b"the cat sat on a mat" * 2 + b" and slept")
-    trained, network, train = trained_on(NextByte(file=tmp_path / "text", steps=9).build(0))
-    assert train.size == 5
-    trained.config.train.batch_size = 4
-    pairs = [(train.batch(train.arrays, jnp.arange(4)).inputs, None)]
-    expected = second_moments(trained.variables["params"]["recurrent"], network, pairs)
-    found = moments(trained, network, 5)
-    for name, own in expected.items():
-        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)
-
-
-def test_moments_of_pieces_leave_out_padding():
-    trained, network, train = trained_on(Chorales(length=8).build(0))
-    batch = train.batch(train.arrays, jnp.arange(2))
-    assert not np.all(batch.mask)
-    expected = second_moments(trained.variables["params"]["recurrent"], network, [(batch.inputs, batch.mask)])
-    found = moments(trained, network, 2)
-    for name, own in expected.items():
-        np.testing.assert_allclose(found[name], own, rtol=1e-4, atol=1e-6)

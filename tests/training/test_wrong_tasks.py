@@ -115,9 +115,9 @@ def test_directories_may_be_strings(tmp_path):
         ("runs/x", r"directories is 'runs/x': give \{seed: directory\}"),
         ([0, 1], r"directories is \[0, 1\]: give \{seed: directory\}"),
         ({}, r"directories is empty: give \{seed: directory\}"),
-        ({"0": "runs/x"}, r"directories has the seed '0': give an integer, such as \{0: 'runs/x'\}"),
-        ({-1: "runs/x"}, "directories has the seed -1: give an integer from 0 to 4294967295"),
-        ({2**32: "runs/x"}, "directories has the seed 4294967296: give an integer from 0 to"),
+        ({"0": "runs/x"}, "a seed of directories is '0': expected an integer from 0 to 4294967295"),
+        ({-1: "runs/x"}, "a seed of directories is -1: expected an integer from 0 to 4294967295"),
+        ({2**32: "runs/x"}, "a seed of directories is 4294967296: expected an integer from 0 to"),
         ({3: None}, r"directories\[3\] is None: give the path of a run directory"),
     ],
 )
