@@ -34,7 +34,7 @@ SEEDS = 2**32
 """the number of seeds that JAX distinguishes"""
 
 LISTED = 200
-"""Largest number of characters of the names that a message lists; of more, it shows the closest `CLOSEST`."""
+"""Largest number of characters of the names in a message. A longer list is cut to its `CLOSEST` closest names."""
 
 CLOSEST = 5
 
@@ -44,14 +44,14 @@ class UnknownName(UsageError):
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table. The message is that of `listed`."""
+    """Raise a UsageError unless `value` is one of `choices`; if these are a mapping, an UnknownName. The message names the choices."""
     if not isinstance(value, str) or value not in choices:
         kind = UnknownName if isinstance(choices, Mapping) else UsageError
         raise kind(f"{flag} is '{value}': choose from {listed(value, choices)}")
 
 
 def listed(value: Any, choices: Collection[str]) -> str:
-    """Return the names that may be chosen, or of many the closest to a value, in capitals or not: first those that it abbreviates."""
+    """Return the choices as text; of a list that is too long, those closest to the value in any case, first those that it abbreviates."""
     joined = ", ".join(choices)
     if len(joined) <= LISTED:
         return joined
@@ -108,6 +108,19 @@ def check_integers(config: object, *flags: str, optional: bool = True) -> None:
 def is_integer(value: object) -> bool:
     """Return whether a value is an integer of Python or NumPy. Booleans are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def in_words(value: object) -> str:
+    """Return what a value is, for a message: 'an array', 'None', 'a list'."""
+    if value is None or hasattr(value, "dtype"):
+        return "None" if value is None else "an array"
+    return f"a {type(value).__name__}"
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise a UsageError unless an argument is an integer, `least` or more."""
+    if not is_integer(value) or value < least:  # type: ignore[operator]
+        raise UsageError(f"{name} is {value!r}: expected an integer, {least} or more")
 
 
 def check_seed(seed: object, flag: str = "seed") -> None:

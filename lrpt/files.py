@@ -33,7 +33,7 @@ def read_regular(path: Path, most: int = MOST) -> bytes:
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
-    """Return the text of a regular file in UTF-8, with \n at the end of every line.
+    r"""Return the text of a regular file in UTF-8, with \n at the end of every line.
 
     Args:
       path: path of the file.

@@ -83,7 +83,7 @@ class OperatorSpec:
 
     Attributes:
       kind: the operator's class, or another function of its array.
-      shape: of the array.
+      shape: shape of the array.
       initial: center of the uniform distribution that initializes the array.
       spread: half of the width of that distribution.
     """

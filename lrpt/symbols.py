@@ -49,7 +49,7 @@ def batch_shape(v: type_of_input) -> tuple[int, ...]:
 
 
 def check_symbols(v: type_of_input, number: int) -> None:
-    """Check that all symbols are numbers from 0 to below `number`. Vectors pass, and so does what only a compiled function knows.
+    """Check that all symbols are numbers from 0 to below `number`. Vectors pass, and so do traced symbols.
 
     Every other number stands for a vector of zeros, in every matrix, and for no parameter's gradient.
 

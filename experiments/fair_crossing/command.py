@@ -41,6 +41,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.console import Console, in_series
 from lrpt.runs.files import write_json
+from lrpt.runs.layout import FIGURES
 from lrpt.training.loop import Job, fit_all
 
 SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
@@ -174,7 +175,7 @@ def conclude(options: Options, found: Sequence[TunedPair], console: Console) -> 
         scores = scores_of(of_task)
         said[task] = [difference._asdict() for difference in [*differences(scores, score), *overall(scores, score)]]
         title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
-        score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title, options.equal)
+        score_figure(of_task, options.workdir / FIGURES / f"{task}.png", score, title, options.equal)
         table = [[*row(own), *_compared(pair, said[task])] for pair, own in by_pair(of_task).items()]
         console.table([*columns(of_task, score), "over dense", "p"], table, title)
     path = options.workdir / SUMMARY

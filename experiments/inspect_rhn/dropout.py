@@ -8,7 +8,7 @@ import numpy as np
 
 from lrpt.cli.finished.run_commands import OnRun
 from lrpt.cli.flags import check_seeds
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.trained.loading import Loaded
@@ -39,8 +39,7 @@ class Averaged(OnRun):
 
 def show_monte_carlo(options: Averaged, trained: Loaded, console: Console) -> None:
     """Print the loss of the averaged probabilities, of single passes, and of the network without dropout."""
-    if options.split not in trained.task.splits:
-        raise UsageError(f"split is '{options.split}': choose from {', '.join(trained.task.splits)}")
+    check_choice("split", options.split, tuple(trained.task.splits))
     how: dict[str, Any] = {"passes": options.passes, "rows": options.rows, "seed": options.seed, "worst": _nats(options.worst)}
     found = monte_carlo(trained.model, trained.task, trained.variables, options.split, **how)
     rows = [["mean of probabilities", found.loss], ["single passes, mean", float(np.mean(found.passes))]]

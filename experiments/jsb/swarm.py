@@ -35,6 +35,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
+from lrpt.runs.layout import FIGURES
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Chorales
 from lrpt.tasks.chorales import constant_loss
@@ -91,7 +92,7 @@ class Options:
         for cell in self.cells:
             check_choice("cells", cell, [name for name in CELLS if CELLS[name].deep])
         if len(self.parameters) != len(self.depths):
-            raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
+            raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give the same number of both")
         check_at_least(1, self, "settings", "updates", "evaluate_every")
         check_runs(self.settings, self.huge)
         for name in ("learning_rate", "spread"):
@@ -194,7 +195,7 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
     constant = constant_loss(options.data.build(options.seed).splits["train"])
     better = sum(dot["lowest_train_loss"] < constant for dot in dots)
     console.say(f"{better} of {len(dots)} networks have a lower loss than the best constant predictor, {constant:.3f}")
-    draw(dots, options.workdir / "figures" / "swarm.png", constant)
+    draw(dots, options.workdir / FIGURES / "swarm.png", constant)
     return {CONSTANT: constant}
 
 

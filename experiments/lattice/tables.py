@@ -15,6 +15,7 @@ from experiments.lattice.ranking import ranked
 from lrpt.cli.studies import Finished, Row, grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.runs.console import Console
+from lrpt.runs.layout import FIGURES
 
 
 def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
@@ -41,7 +42,7 @@ def show_convergence(options: Options, finished: Sequence[Finished], console: Co
     said = rankings([one.row for one in finished])
     for sentence in said:
         console.say(sentence)
-    figures = options.workdir / "figures"
+    figures = options.workdir / FIGURES
     epochs_figure(_epochs(groups), figures / "epochs.png", _title(options))
     for start, own in grouped([one.row for one in finished], "initialization").items():
         curves = {NAMES[name]: [run["losses"] for run in runs] for name, runs in grouped(own, "model").items()}
@@ -81,7 +82,7 @@ def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: 
         [name, *(f"{np.mean(of_share[share]):.3f}" if share in of_share else "" for share in shares)] for name, of_share in groups.items()
     ]
     console.table(["model", *(f"{share:g} %" for share in shares)], rows, f"test nats per character, {options.test} test split")
-    figures = options.workdir / "figures"
+    figures = options.workdir / FIGURES
     title = f"{_title(options)}, {options.test} test split"
     efficiency_figure(groups, figures / f"efficiency_{options.test}.png", title, "test nats per character")
     epochs_figure(_epochs(by_model(finished)), figures / f"epochs_{options.test}_shares.png", f"{title}, all shares")
@@ -100,7 +101,7 @@ def show_gradients(options: Gradients, finished: Sequence[Finished], console: Co
     rows = [[name, *(f"{ratio:.3g}" for ratio in top_to_bottom(found))] for name, found in norms.items()]
     rows = [row + [""] * (1 + longest - len(row)) for row in rows]
     console.table(["model", *(f"epoch {k}" for k in range(1, longest + 1))], rows, "norm of gradients, last layer over first layer")
-    layer_gradients_figure(norms, options.workdir / "figures" / "gradients.png")
+    layer_gradients_figure(norms, options.workdir / FIGURES / "gradients.png")
     return {}
 
 

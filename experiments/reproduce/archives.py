@@ -220,8 +220,8 @@ def _move_aside(path: Path) -> Path | None:
 def _reached(path: Path) -> int:
     """Return the update that a run directory has reached: of its result, of its failure, or of its newest intact checkpoint."""
     ends = [number_in(path / RESULT, "updates"), number_in(path / FAILURE, "update")]
-    intact = (update for update in updates_in(path / CHECKPOINTS) if _checkpoint(path, update) is not None)
-    return max(*ends, next(intact, 0))
+    whole = (update for update in updates_in(path / CHECKPOINTS) if _checkpoint(path, update) is not None)
+    return max(*ends, next(whole, 0))
 
 
 def number_in(path: Path, name: str, missing: int = 0) -> int:

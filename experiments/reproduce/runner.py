@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def startable(self) -> Sequence[PlannedRun]:
-        """Runs that are not done and whose directories are in order: first seeds first, and the cheapest first."""
+        """Return the runs that can start: not done, with a usable directory; first seeds first, then the cheapest."""
         open_runs = [run for run in self.runs if not run.state.done and not run.state.problem]
         return sorted(open_runs, key=lambda run: (run.job.job.seed, self.hours(run)))
 

@@ -25,7 +25,7 @@ from experiments.sweep import experiment_named, refuse_distributed, split
 from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, check_seeds, command_line, given, parse, parse_dataclass
+from lrpt.cli.flags import Command, check_seeds, command_line, flag_in, given, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.unused import group_by_numbers
 from lrpt.engines.engine import EngineOptions
@@ -34,6 +34,7 @@ from lrpt.engines.schedule import train_all
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
+from lrpt.runs.layout import FIGURES
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job
 from lrpt.training.setup import Setup
@@ -87,7 +88,7 @@ class Search:
         if not options.over:
             raise UsageError("over is empty: name what to search, as in --over optim.learning-rate=1e-4..1e-2 model.rank=8,24")
         for word in flags:
-            if (flag := word.partition("=")[0].replace("_", "-")) in REFUSED:
+            if (flag := flag_in(word)) in REFUSED:
                 raise UsageError(f"{flag} is no flag of a search: {REFUSED[flag]}")
         check_runs(options.runs, options.huge)
         space = [read(word) for word in options.over]
@@ -203,7 +204,7 @@ def tell(search: Search, order: Sequence[int], left: int, console: Console) -> N
     console.table(columns, rows, f"{search.experiment.name}: {len(rows)} trials, the best first")
     write_json(search.root / "search.json", {"over": search.options.over, "rungs": search.rungs, "trials": kept})
     title = f"{search.experiment.name}: {len(rows)} trials, the best {min(NAMED, len(rows))} by name"
-    figure = draw_search(curves, score, search.root / "figures" / "search.png", title)
+    figure = draw_search(curves, score, search.root / FIGURES / "search.png", title)
     if not left:
         raise UsageError(f"all {len(order)} trials failed or diverged, so none is the best: choose other values for --over", code=1)
     console.say(f"best: {search.path(order[0])}   table: {search.root / 'search.json'}   figure: {figure}")

@@ -97,7 +97,7 @@ def conditional_cell(units: int, slow_size: int | None = None) -> Cell:
       UsageError: a width below one.
     """
     if units < 1 or (slow_size is not None and slow_size < 1):
-        raise UsageError(f"a conditional network with {units} units and a slow state of width {slow_size} was asked for: both start at 1")
+        raise UsageError(f"units is {units} and slow_size is {slow_size}: expected 1 or more for each")
 
     def slow(spec: CellSpec) -> int:
         return slow_size or spec.size

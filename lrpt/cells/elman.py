@@ -29,7 +29,7 @@ def elman(
       x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
-      h', (y, ()): the new state and the output y = h'. It has no gates.
+      h', (y, ()): the new state and the output y = h'. The cell has no gates.
     """
     h = tanh(params.candidate(x, h))
     return h, (h, ())

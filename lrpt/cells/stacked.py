@@ -41,7 +41,7 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
       UsageError: fewer layers than one; from the template, widths that do not fit.
     """
     if layers < 1:
-        raise UsageError(f"a stack of {layers} layers was asked for: it needs at least one")
+        raise UsageError(f"layers is {layers}: expected 1 or more")
 
     def template(spec: CellSpec) -> PyTree:
         return StackParams(_layers(cell, spec, layers, shared))

@@ -172,23 +172,18 @@ def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: 
     Returns:
       e, (..., n).
     """
-    sharpness = sharpness if isinstance(sharpness, int | float) else _exact(jnp.asarray(sharpness))
-    e = sigmoid(sharpness * (_exact(m) * n - _positions(m, n))).astype(m.dtype)
+    sharpness = sharpness if isinstance(sharpness, int | float) else at_least_single(jnp.asarray(sharpness))
+    e = sigmoid(sharpness * (at_least_single(m) * n - _positions(m, n))).astype(m.dtype)
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
 
 def _hard(rounding: str, m: Array, n: int) -> Array:
-    return (_positions(m, n) <= ROUNDINGS[rounding](_exact(m) * n)).astype(m.dtype)
-
-
-def _exact(m: Array) -> Array:
-    """Cast to a type that distinguishes neighbouring positions; bfloat16 does so only up to 256."""
-    return at_least_single(m)
+    return (_positions(m, n) <= ROUNDINGS[rounding](at_least_single(m) * n)).astype(m.dtype)
 
 
 def _positions(m: Array, n: int) -> Array:
-    """Return 1, ..., n in a shape that broadcasts with m, (batch, 1)."""
-    return jnp.arange(1, n + 1, dtype=_exact(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
+    """Return 1, ..., n in a shape that broadcasts with m, (batch, 1). Bfloat16 would distinguish neighbours only up to 256."""
+    return jnp.arange(1, n + 1, dtype=at_least_single(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
 
 
 def _schedule(scheduler: Gate, carry: PyTree, x: Array, cut: bool = False) -> Array:
@@ -259,7 +254,7 @@ def blocks(params: VariableParams, sizes: Sequence[int]) -> Blocks:
     n = params.scheduler.recurrent.shape[0]  # type: ignore[attr-defined]
     sizes = tuple(sizes)
     if not sizes or sizes[0] < 1 or sizes[-1] != n or any(a >= b for a, b in pairwise(sizes)):
-        raise UsageError(f"blocks of sizes {sizes} were asked for: give ascending sizes from 1 on, the last one the state's width {n}")
+        raise UsageError(f"sizes is {sizes}: give ascending sizes from 1 on, the last one {n}, the width of the state")
     return Blocks(params.scheduler, tuple(_cut(params.unit, size) for size in sizes), sizes)
 
 

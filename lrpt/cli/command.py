@@ -22,7 +22,7 @@ from lrpt.errors import INTACT, WRONG_FLAG, RemoteFailure, UnknownName, UsageErr
 from lrpt.metrics import is_lower_better
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.layout import CONFIG, RESULT
+from lrpt.runs.layout import CONFIG, FIGURES, RESULT
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
 from lrpt.training.event_files import EventFiles
@@ -298,7 +298,7 @@ def _equal_in_comparison(experiment: Experiment[Any], command: Command[Any, Any]
 
 def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:
     """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
-    figure = path / "figures" / "learning_curves.png"
+    figure = path / FIGURES / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / RESULT).stat().st_mtime:
         draw_curves(path, experiment.score_of(result["preset"]), [result], [path], _title(experiment, result["preset"]))
     for split, metrics in result["metrics"].items():

@@ -119,7 +119,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
     command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
-    rate_given = any(_flag_in(word) == "--optim.learning-rate" for word in rest)
+    rate_given = any(flag_in(word) == "--optim.learning-rate" for word in rest)
     short_flags = [_flag(name) for name in _short_names(config)]
     return parse_dataclass(command, rest, program, description, replace(default, rate_given=rate_given), short_flags=short_flags)
 
@@ -160,7 +160,7 @@ def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
     return _flag(full, off=switched_off) + equals + value
 
 
-def _flag_in(word: str) -> str:
+def flag_in(word: str) -> str:
     """Return the flag of a word, without its value: '--model.carry_bias=1' -> '--model.carry-bias'."""
     return word.partition("=")[0].replace("_", "-")
 
@@ -169,7 +169,7 @@ def _check_one_name_each(words: Sequence[str], short_names: Mapping[str, str]) -
     """Raise a UsageError if a setting is given by its short and by its full name: one of the two values would be ignored."""
     spelled: dict[str, set[str]] = {}
     for word in words:
-        flag = _flag_in(word)
+        flag = flag_in(word)
         if flag.startswith("--"):
             spelled.setdefault(_with_full_name(flag, short_names), set()).add(flag)
     for names in spelled.values():
@@ -191,7 +191,7 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     """
     command = parse(experiment, arguments)
     _check_one_name_each(arguments, _short_names(command.config))
-    if not command.vary and any(_flag_in(word) == "--vary" for word in arguments):
+    if not command.vary and any(flag_in(word) == "--vary" for word in arguments):
         raise _no_variation("")
     check_runs(math.prod(word.count(",") + 1 for word in command.vary) * command.seeds, command.huge)
     check_sizes([command.config], command.huge)
@@ -290,7 +290,7 @@ def parse_dataclass(
 
 def _check_lists(kind: Any, arguments: Sequence[str]) -> None:
     """Raise a UsageError if a flag that takes several values is given twice. tyro would keep the last ones only, without a word."""
-    given = [word.partition("=")[0].replace("_", "-") for word in arguments]
+    given = [flag_in(word) for word in arguments]
     dataclass_kind = get_origin(kind) or kind
     hints = get_type_hints(dataclass_kind)
     for setting in fields(dataclass_kind):

@@ -13,7 +13,7 @@ from lrpt.metrics import is_lower_better
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.layout import OLDER, RESULT
+from lrpt.runs.layout import FIGURES, OLDER, RESULT
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.runs.same_run import MAY_CHANGE
 
@@ -112,12 +112,12 @@ def varies_in_size(results: Sequence[Result]) -> bool:
 def draw_sizes(root: Path, score: str, results: Sequence[Result], title: str) -> Path:
     """Plot the test score of each model over its number of parameters as `root`/figures/score_over_parameters.png."""
     models = [Sized(_kind(r), r["model"].rpartition(" ")[2], r["parameters"]["true"], r["metrics"]["test"][score]) for r in results]
-    return score_over_parameters(models, score, root / "figures" / "score_over_parameters.png", title)
+    return score_over_parameters(models, score, root / FIGURES / "score_over_parameters.png", title)
 
 
 def draw_curves(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str) -> Path:
     """Plot the scores of all evaluations of these runs as `root`/figures/learning_curves.png."""
-    return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
+    return learning_curves(_curves(score, results, directories), score, root / FIGURES / "learning_curves.png", title)
 
 
 def _by_configuration(results: Sequence[Result], silent: Set[str] = frozenset()) -> dict[str, list[Result]]:

@@ -145,7 +145,7 @@ def check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> 
         if (rank is None) == (error is None):
             raise UsageError(f"rank is {rank} and error is {error}: give one of them, as in --rank 16 or --error 0.1")
     elif error is not None or tied:
-        raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
+        raise UsageError(f"error is {error} and tied is {tied}, and {kind} takes neither: choose from {', '.join(DIAGONAL)}")
     elif (rank is None) == ("rank" in (sizes := known_form(kind).settings)):
         raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(sizes) or 'no size'}: give these, and no other")
 

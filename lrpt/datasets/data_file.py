@@ -7,21 +7,21 @@ from lrpt.errors import UsageError
 from lrpt.files import MOST, read_regular
 
 ADVICE = {errno.EINVAL: "copy what it gives to a file, and name that", errno.EFBIG: "name a part of it"}
+"""What to do about a device or a pipe, which may never end, and about a file that is too large."""
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, advice: str) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-      UsageError: it is a device or a pipe, which may never end, or too large.
-      OSError: it cannot be read.
+      UsageError: it is a device or a pipe, is too large, or cannot be read. In the last case the message ends with the advice.
     """
     try:
         return read_regular(path, MOST)
     except OSError as error:
-        if error.errno not in ADVICE:
-            raise
-        raise UsageError(f"data.file is {path}, which is {error.strerror}: {ADVICE[error.errno]}") from None
+        if error.errno in ADVICE:
+            raise UsageError(f"data.file is {path}, which is {error.strerror}: {ADVICE[error.errno]}") from None
+        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror or error}): {advice}") from error
 
 
 def not_utf8(path: Path, error: UnicodeDecodeError, advice: str) -> UsageError:

@@ -18,9 +18,9 @@ class Form(NamedTuple):
 
     Attributes:
       blanks: the blank at each end of a published line of the Penn Treebank is 'stripped' or 'kept'.
-      line_ends: of a file; 'folded' turns CRLF and CR into LF and removes a byte-order mark, 'kept' leaves every character.
+      line_ends: line ends of a file; 'folded' turns CRLF and CR into LF and removes a byte-order mark, 'kept' leaves every character.
       cuts: places where a text is split 90/5/5; 'lines' moves them forward to a line end, 'exact' does not.
-      encoding: of a file; 'utf-8', or 'bytes', where each byte is a symbol.
+      encoding: encoding of a file; 'utf-8', or 'bytes', where each byte is a symbol.
     """
 
     blanks: str = "stripped"
@@ -58,10 +58,9 @@ def user_file(path: Path, form: Form = USUAL) -> str:
       UsageError: the file is missing, cannot be read, is not UTF-8, or is blank.
     """
     mark = form.line_ends == "folded"
+    content = read_bytes(path, "name a text file in UTF-8")
     try:
-        text = read_bytes(path).decode("latin-1" if form.encoding == "bytes" else "utf-8-sig" if mark else "utf-8")
-    except OSError as error:
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a text file in UTF-8") from error
+        text = content.decode("latin-1" if form.encoding == "bytes" else "utf-8-sig" if mark else "utf-8")
     except UnicodeDecodeError as error:
         raise not_utf8(path, error, "convert it, name another file, or read it with --data.encoding bytes") from error
     if not text.strip():

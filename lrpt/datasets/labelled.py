@@ -57,10 +57,7 @@ def read_labelled(path: Path) -> Labelled:
     readers = {".npz": _read_npz, ".csv": _read_csv}
     if path.suffix not in readers:
         raise UsageError(f"data.file is {path}: expected a file that ends with {' or '.join(readers)}")
-    try:
-        content = read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror or error})") from error
+    content = read_bytes(path, f"name a file that ends with {' or '.join(readers)}")
     try:
         found = readers[path.suffix](content)
     except UnicodeDecodeError as error:

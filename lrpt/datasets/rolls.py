@@ -43,10 +43,7 @@ def _read_file(path: Path) -> Pieces:
 
 
 def _parsed(path: Path, read: Callable[[bytes], T], advice: str) -> T:
-    try:
-        content = read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name another file") from error
+    content = read_bytes(path, "name another file")
     try:
         return read(content)
     except Exception as error:  # malformed files raise many unrelated exceptions

@@ -52,7 +52,7 @@ def folder() -> Path:
 
 
 def _processor() -> str:
-    """Return the instruction sets of the processor from Linux, or what Python knows of it on other systems."""
+    """Return the instruction sets of the processor from Linux, or Python's description of it on other systems."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.lower().startswith(("flags", "features")):

@@ -17,7 +17,7 @@ def encode(value: Any) -> bytes:
     """Return a value as JSON.
 
     Raises:
-      TypeError: the value holds another type than those listed above.
+      TypeError: the value holds something of another type than a message may hold.
     """
     return json.dumps(_tagged(value)).encode()
 

@@ -85,7 +85,7 @@ class LocalEngine:
     """Processes on this machine, one for each accelerator or core.
 
     Args:
-      processes: how many at a time, instead of one for each accelerator or core.
+      processes: number of processes at a time (None: one for each accelerator, or for each core).
     """
 
     queues = False

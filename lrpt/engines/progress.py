@@ -1,6 +1,5 @@
 """One table of progress for all runs, read from their directories, wherever they are trained."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from typing import Any
 
 from lrpt.engines.jobs import NamedJob
 from lrpt.runs.console import Console
+from lrpt.runs.files import parsed_object
 from lrpt.runs.layout import METRICS
 
 COLUMNS = ("run", "", "update", "valid loss")
@@ -36,11 +36,7 @@ def last_evaluation(path: Path) -> dict[str, Any]:
     except OSError:
         return {}
     for line in reversed(lines):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict) and found.get("split") == "valid":
+        if (found := parsed_object(line)) and found.get("split") == "valid":
             return found
     return {}
 

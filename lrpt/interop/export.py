@@ -2,12 +2,12 @@
 
 Running one needs JAX only:
 
-program = jax.export.deserialize(Path("sequence.jax").read_bytes())
-predictions = program.call(inputs)             # any batch size and any length
+    program = jax.export.deserialize(Path("sequence.jax").read_bytes())
+    predictions = program.call(inputs)             # any batch size and any length
 
-program = jax.export.deserialize(Path("step.jax").read_bytes())
-state = [numpy.zeros((1, *aval.shape[1:]), aval.dtype) for aval in program.in_avals[2:]]
-prediction, *state = program.call(x, True, *state)    # the first step; then False
+    program = jax.export.deserialize(Path("step.jax").read_bytes())
+    state = [numpy.zeros((1, *aval.shape[1:]), aval.dtype) for aval in program.in_avals[2:]]
+    prediction, *state = program.call(x, True, *state)    # the first step; then False
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def sequence(
       model: the network.
       variables: its variables; matrices may be `Quantized`, and are stored so.
       step: shape of the inputs of one step, () for symbols.
-      dtype: of the inputs.
+      dtype: data type of the inputs.
       is_sequence: whether inputs have steps.
       scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.
@@ -81,7 +81,7 @@ def one_step(
       model: the network; it reads sequences.
       variables: its variables; matrices may be `Quantized`, and are stored so.
       step: shape of the inputs of one step, () for symbols.
-      dtype: of the inputs.
+      dtype: data type of the inputs.
       reads: 'last' or 'all', as the network (None: what its attribute `reads` says).
       scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.

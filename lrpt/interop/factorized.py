@@ -13,8 +13,8 @@ from jaxtyping import PyTree
 
 from lrpt.cells import LSTMCarry
 from lrpt.errors import UsageError
-from lrpt.interop.pytorch import bound_layers
-from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
+from lrpt.interop.pytorch import MATRICES, bound_layers
+from lrpt.matrices import Bias, Sum
 from lrpt.networks.recurrent import initial_row
 from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs.files import write_text
@@ -22,7 +22,6 @@ from lrpt.runs.named_arrays import write_npz
 from lrpt.scaling import UNSCALED, Scaling
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
-MATRICES = Dense, LowRank, Diagonal
 
 Network = dict[str, np.ndarray]
 """Content of the file that `torch_network.Network.load` reads: arrays by dotted name, and the configuration as JSON."""

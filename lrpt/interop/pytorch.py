@@ -54,8 +54,8 @@ FLAX = {cell: _Names(rf"[ih][{''.join(gates)}]\..*", r"..\.(kernel|bias)", r"..\
 ORDER = {"gru_cudnn": "gru_cudnn", "gru_reset_after": "gru_cudnn", "lstm": "lstm"}
 """Cells that PyTorch has, and the key of their gates. The bias of `gru_reset_after` is not reset: it is the one beside the inputs."""
 
-OF_MODULE = Dense, LowRank, Diagonal, Bias
-"""Kinds of matrices and biases that `lrpt.interop.torch_network` (written as network.py) has, and sums of them."""
+MATRICES = Dense, LowRank, Diagonal
+"""Kinds of matrices that `lrpt.interop.torch_network` (written as network.py) has, and sums of them."""
 
 Cells = dict[str, tuple[Any, Recurrent]]
 """Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
@@ -266,8 +266,8 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def _suits_module(cell: str, layers: Mapping[str, Any]) -> bool:
     """Return whether `lrpt.interop.factorized` writes a cell that PyTorch has not: a GRU with matrices of kinds that its module has."""
-    parts = jax.tree.leaves(dict(layers), is_leaf=lambda part: isinstance(part, OF_MODULE))
-    return cell == "gru" and all(isinstance(part, OF_MODULE) for part in parts)
+    parts = jax.tree.leaves(dict(layers), is_leaf=lambda part: isinstance(part, (*MATRICES, Bias)))
+    return cell == "gru" and all(isinstance(part, (*MATRICES, Bias)) for part in parts)
 
 
 def _stacked(suffix: str, gates: list[_Gate]) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.cells import Cell, cell_named, stacked
-from lrpt.errors import UsageError, is_integer
+from lrpt.errors import UsageError, check_count
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import as_state_if_named_alike
 from lrpt.recurrence import KERNEL, Step, recur
@@ -38,8 +38,7 @@ def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
 def check_sizes(**sizes: Any) -> None:
     """Raise a UsageError unless the sizes of a layer are integers, 1 or more."""
     for name, value in sizes.items():
-        if not is_integer(value) or value < 1:
-            raise UsageError(f"{name} is {value!r}: expected an integer, 1 or more")
+        check_count(name, value)
 
 
 def check_cell(cell: object, kind: type) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, in_words
 from lrpt.symbols import Weighted, input_for, is_symbols
 
 Kind = TypeVar("Kind", bound=type)
@@ -78,7 +78,7 @@ def as_input(operator: Any, v: Any) -> Any:
         return jnp.asarray(v)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"the input of {type(operator).__name__}.apply is {_named(v)} that JAX cannot read as an array: give an array of vectors, "
+            f"the input of {type(operator).__name__}.apply is {in_words(v)} that JAX cannot read as an array: give an array of vectors, "
             f"(..., width), or of integers, which stand for one-hot vectors"
         ) from error
 
@@ -89,7 +89,7 @@ def check_parts(operator: Any) -> None:
         check_parts(term)
     for name, axes in AXES.get(type(operator), {}).items():
         if not hasattr(part := getattr(operator, name), "shape"):
-            raise UsageError(f"{type(operator).__name__} has {_named(part)} as its {name}: give an array of shape ({', '.join(axes)})")
+            raise UsageError(f"{type(operator).__name__} has {in_words(part)} as its {name}: give an array of shape ({', '.join(axes)})")
     sizes: dict[str, int] = {}
     parts = _parts(operator)
     if all(len(part.shape) == len(part.axes) and _agree(sizes, part) for part in parts):
@@ -108,7 +108,7 @@ def terms_of(operator: Any) -> Sequence[Any]:
         return ()
     terms, kind = operator.terms, type(operator).__name__
     if not isinstance(terms, tuple | list) or not terms:
-        given = "no terms" if isinstance(terms, tuple | list) else f"{_named(terms)} as its terms"
+        given = "no terms" if isinstance(terms, tuple | list) else f"{in_words(terms)} as its terms"
         raise UsageError(f"{kind} has {given}: give a tuple of one matrix or more, such as {kind}((Dense(kernel), Diagonal(diagonal)))")
     return terms
 
@@ -129,10 +129,6 @@ def _parts(operator: Any) -> list[Part]:
     arrays = [(name, getattr(operator, name), axes) for name, axes in AXES.get(type(operator), {}).items()]
     terms = [(type(term).__name__, term, ("i", "o")) for term in terms_of(operator)]
     return [Part(name, tuple(part.shape), axes) for name, part, axes in arrays + terms if hasattr(part, "shape")]
-
-
-def _named(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _agree(sizes: dict[str, int], part: Part) -> bool:

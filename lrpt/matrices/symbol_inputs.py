@@ -14,7 +14,7 @@ from lrpt.symbols import as_vectors, dtype_of, type_of_input
 @register_fields
 @dataclass(frozen=True, eq=False)
 class SymbolInputs(Composite):
-    """A matrix that knows vectors only, and gets symbols as one-hot vectors.
+    """A matrix that multiplies vectors only; symbols reach it as one-hot vectors.
 
     `Parameters` wraps the input matrices of a cell in this unless they select rows.
     """

@@ -20,11 +20,11 @@ class _Storage:
 
     FLAG: ClassVar[str]
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
-    rank: int = 24
+    rank: int = MatrixConfig.rank
     """d: maximum rank of each low-rank matrix, displacement rank, number of reflections, rank of a tensor train"""
-    blocks: int = 4
+    blocks: int = MatrixConfig.blocks
     """k: blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
-    density: float = 0.125
+    density: float = MatrixConfig.density
     """share of the entries that sparse matrices have"""
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class LoopConfig:
         OneOf("loop", LOOPS, notes=LOOPS_IN_WORDS),
     ] = "fast"
     chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 1 to 64)"""
+    """steps that the backward pass takes at once (None: 1 to 64, about 30,000 values; 90,000 on accelerators or with many weights)"""
     store: Annotated[
         str, OneOf("states that the fast loop keeps", get_args(Store), notes="auto keeps all up to 256 MiB, then those between chunks")
     ] = "auto"

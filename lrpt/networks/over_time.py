@@ -32,7 +32,7 @@ def over_time(network: Recurrent, variables: Mapping[str, Any], xs: Float[Array,
 
     Args:
       network: the recurrent part, `lrpt.networks.sequence_model.recurrent_of(config, input_size)`.
-      variables: of the whole `SequenceModel`, with settings of its cell and frozen matrices, if it has such collections.
+      variables: variables of the whole `SequenceModel`, with settings of its cell and frozen matrices, if it has such collections.
       xs: inputs of the recurrent part, with the axis of time first.
 
     Raises:

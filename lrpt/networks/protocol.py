@@ -64,7 +64,7 @@ def _about_shapes(carry: PyTree, initial: Any) -> str:
     pairs = [*zip(map(jnp.shape, jax.tree.leaves(carry)), map(jnp.shape, jax.tree.leaves(initial)), strict=False)]
     alike = jax.tree.structure(carry) == jax.tree.structure(initial) and all(one and one[1:] == other[1:] for one, other in pairs)
     if alike and len({one[0] for one, _ in pairs}) == 1:
-        return f"the state is of {pairs[0][0][0]} rows and the inputs of {pairs[0][1][0]}: give as many"
+        return f"the state has {pairs[0][0][0]} rows and the inputs have {pairs[0][1][0]}: give a state with one row for each sequence"
     return f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows"
 
 

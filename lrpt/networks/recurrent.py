@@ -64,7 +64,7 @@ class RecurrentConfig(NetworkDefaults):
 
     def _check_dropout(self) -> None:
         if self.dropout.drops and self.needs_gpu:
-            raise UsageError("model.loop.kind is kernel, which knows no dropout: choose fast, or dropouts of 0")
+            raise UsageError("model.loop.kind is kernel, which has no dropout: choose fast, or dropouts of 0")
         if self.dropout.states and not CELLS[self.cell].has_recurrent_matrices:
             raise UsageError(f"model.dropout.states is {self.dropout.states}, and {self.cell} has no matrices it could act on: choose 0")
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Integer, PyTree
 
-from lrpt.errors import UsageError, is_integer
+from lrpt.errors import UsageError, check_count, is_integer
 from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
 from lrpt.precision import at_least_single
@@ -131,12 +131,11 @@ def check_settings(prompt: Array | np.ndarray, length: int, temperature: Any, to
     """
     if prompt.ndim != 1 or not prompt.size or not jnp.issubdtype(prompt.dtype, jnp.integer):
         raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
-    if not is_integer(length) or length < 0:
-        raise UsageError(f"length is {length}: expected an integer, 0 or more")
+    check_count("length", length, 0)
     if not isinstance(temperature, Tracer) and not (isinstance(temperature, Real | Array) and float(temperature) >= 0):
         raise UsageError(f"temperature is {temperature!r}: expected a number, 0 or more")
-    if top_k is not None and (not is_integer(top_k) or top_k < 1):
-        raise UsageError(f"top_k is {top_k}: expected an integer, 1 or more")
+    if top_k is not None:
+        check_count("top_k", top_k)
 
 
 def _check_predictions(predictions: Array, end: int | None) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_numbers
+from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_numbers, check_shares
 from lrpt.optim.transforms import (
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
@@ -209,9 +209,8 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "optim")
-        check_numbers(self, "optim.weight_decay", "optim.decay")
-        if not 0 <= self.weight_decay < 1:
-            raise UsageError(f"optim.weight_decay is {self.weight_decay}: expected a number from 0 to below 1")
+        check_numbers(self, "optim.decay")
+        check_shares(self, "optim.weight_decay")
         if not 0 < self.decay <= 1:
             raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
         check_at_least(1, self, "optim.summed_steps", "optim.halve_after")

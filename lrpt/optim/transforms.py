@@ -283,7 +283,7 @@ def _are_norms(names: tuple[str, ...]) -> bool:
 
 
 def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:
-    """Return whether all conditions hold. There is none if `optax.masked` leaves no parameter."""
+    """Return whether all conditions hold; true if there are none, as when `optax.masked` leaves no parameter."""
     return jnp.all(jnp.asarray([*conditions], bool))
 
 
@@ -302,7 +302,7 @@ def _check_share(name: str, value: Scalar) -> None:
 
 
 def _check(name: str, value: Scalar, expected: str, holds: Callable[[Any], Any]) -> None:
-    """Raise a ValueError if a number is out of range. A compiled update does not know those that `optax.inject_hyperparams` passes."""
+    """Raise a ValueError if a number is out of range. Traced numbers, as `optax.inject_hyperparams` passes them, are not checked."""
     if not isinstance(value, Tracer) and (isinstance(value, str) or not holds(value)):
         given = repr(value) if isinstance(value, str) else value
         raise ValueError(f"{name} is {given}: expected {expected}")

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, in_words
 from lrpt.matrices import is_operator
 from lrpt.specs import MatrixSpec
 
@@ -40,11 +40,11 @@ def check_matrices(kind: str, specs: Mapping[str, MatrixSpec], found: Any) -> No
     """
     expected = f"return a dict with a matrix for each name in self.specs: {', '.join(specs) or 'none here'}"
     if not isinstance(found, Mapping):
-        raise UsageError(f"the parametrization '{kind}' returned {_named(found)}: {expected}")
+        raise UsageError(f"the parametrization '{kind}' returned {in_words(found)}: {expected}")
     if found.keys() != set(specs):
         raise UsageError(f"the parametrization '{kind}' returned matrices named {', '.join(map(str, found)) or 'nothing'}: {expected}")
     for name, matrix in found.items():
-        returned = f"the parametrization '{kind}' returned {_named(matrix)} for '{name}'"
+        returned = f"the parametrization '{kind}' returned {in_words(matrix)} for '{name}'"
         _check_matrix(returned, matrix)
         _check_shape(returned, matrix, specs[name])
 
@@ -57,7 +57,7 @@ def _check_matrix(returned: str, matrix: Any) -> None:
             register = f"decorate the dataclass {type(leaf).__name__} with lrpt.pytrees.register_fields"
             static = 'keep it in a field with the metadata {"static": True}'
             raise UsageError(
-                f"{returned}, whose leaves must be arrays, and one is {_named(leaf)}: {register if is_operator(leaf) else static}"
+                f"{returned}, whose leaves must be arrays, and one is {in_words(leaf)}: {register if is_operator(leaf) else static}"
             )
 
 
@@ -99,10 +99,3 @@ def _shape_or_error(call: Callable[[], Any]) -> Any:
         return call().shape
     except (TypeError, ValueError) as error:
         return f"an error ({str(error).splitlines()[0]})"
-
-
-def _named(value: object) -> str:
-    """Return what a value is: 'an array', 'None', 'a list'."""
-    if value is None or isinstance(value, jax.Array):
-        return "None" if value is None else "an array"
-    return f"a {type(value).__name__}"

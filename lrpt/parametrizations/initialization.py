@@ -17,12 +17,12 @@ glorot_uniform = nn.initializers.glorot_uniform()
 """Uniform in +-sqrt(6 / (fan_in + fan_out)) of each factor's own shape, as lowrank-gru draws R, L and W: R L does not match a dense U."""
 
 
-def small_uniform(key: Array, shape: Shape) -> Float[Array, "..."]:
+def small_uniform(key: Array, shape: Shape, scale: float) -> Float[Array, "..."]:
     """Draw uniformly from +-0.01, as the original code of the GRUs initializes every diagonal."""
     return jax.random.uniform(key, shape, minval=-0.01, maxval=0.01)
 
 
-def normal_or_orthogonal(key: Array, shape: Shape) -> Float[Array, "..."]:
+def normal_or_orthogonal(key: Array, shape: Shape, scale: float) -> Float[Array, "..."]:
     """Draw a random orthogonal matrix if the shape is square, else normal numbers with a standard deviation of 0.01."""
     draw = nn.initializers.orthogonal() if shape[0] == shape[1] else nn.initializers.normal(0.01)
     return draw(key, shape)
@@ -88,14 +88,10 @@ def _zeros(key: Array, shape: Shape, scale: float) -> Array:
     return jnp.zeros(shape)
 
 
-def _diagonal(key: Array, shape: Shape, scale: float) -> Array:
-    return small_uniform(key, shape)
-
-
 INITIALIZATIONS: Table[Initialization] = Table(
     {
-        "glorot": Initialization(lambda key, shape, _: glorot_uniform(key, shape), _diagonal, _zeros),
-        "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
+        "glorot": Initialization(lambda key, shape, _: glorot_uniform(key, shape), small_uniform, _zeros),
+        "dl4mt": Initialization(normal_or_orthogonal, small_uniform, _zeros),
         "uniform": Initialization(_uniform, _uniform, _uniform, has_scale=True),
         "normal": Initialization(_normal, _normal, _zeros, has_scale=True),
         "lru": Initialization(

@@ -159,7 +159,7 @@ def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None
         carry, outputs = lrpt.recur(cell.step, params, cell.zero_carry(spec, (batch,)), xs)
 
     Args:
-      key: of the random numbers.
+      key: PRNG key.
       template: what the cell asks for.
       recurrent, inputs: how matrices of these roles are stored; None for dense ones.
 

@@ -41,7 +41,7 @@ def _check_steps(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outp
         single = "; a single sequence needs an axis of one row in inputs, mask and carry" if jnp.ndim(mask) == 1 else ""
         raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first{single}")
     if not shape or shape[0] != first[0]:
-        raise UsageError(f"inputs have shapes {first} and {shape}: give arrays of as many steps, (t, b, ...), time first")
+        raise UsageError(f"inputs have shapes {first} and {shape}: give arrays with the same number of steps, (t, b, ...), time first")
     if shape[0] == 0 and outputs == "last":
         raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
 

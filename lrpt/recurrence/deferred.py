@@ -50,8 +50,8 @@ Measured on a CPU: short chunks make an update 8 % faster at 7 weights, change n
 """
 
 VALUES_OF_LONG_CHUNKS = 90_000
-"""Values of a chunk on accelerators, where each operation takes time to start, and with more weights than that: fewer accumulations are
-then worth more than arrays that fit in the cache."""
+"""Values of a chunk on accelerators, where each operation takes time to start, and on CPUs above `WEIGHTS_PER_VALUE`, where fewer
+accumulations save more than arrays that fit in the cache."""
 
 STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
@@ -76,8 +76,8 @@ def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning =
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
     By rule a chunk has about 30,000 values (steps times batch times width: 230 rows of 128), or 90,000 on accelerators and if there are
-    many weights, within 1 to 64 steps. The state before every step is stored unless that takes more than 256 MiB. Then only the states
-    before chunks are, and a chunk of T steps has at least sqrt(T).
+    many weights, within 1 to 64 steps. The state before every step is stored if that takes at most 256 MiB. Otherwise
+    only the states before chunks are stored, and in a sequence of T steps a chunk has about sqrt(T) steps or more.
 
     Sizes may be symbolic (`jax.export`). Rules then have no number of values to go by: a chunk has about 28 steps if the number of rows is
     symbolic, and one step if the number of steps is.

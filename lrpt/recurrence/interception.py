@@ -205,7 +205,7 @@ def trace_calls(step: Step, params: PyTree, carry: PyTree, x: PyTree) -> Calls:
 
 
 def uses_any(results: Callable[..., list[Any]], floats: Sequence[Any], carry: PyTree, x: PyTree) -> bool:
-    """Return whether a result may depend on one of the arrays, with or without a gradient: without a reverse pass, this takes less time."""
+    """Return whether a result may depend on one of the arrays. This needs no reverse pass, so it is faster than `have_gradient`."""
     jaxpr = jax.make_jaxpr(lambda carry, x, floats: results(floats, carry, x))(carry, x, floats).jaxpr
     return any(depends(jaxpr, len(jax.tree.leaves((carry, x)))))
 

@@ -76,7 +76,7 @@ class LinearStep:
         return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)
 
     def recompute(self, carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Compute the stored ones of the residuals that depend on the step, and the inputs of its products."""
+        """Compute the residuals to store for a step, and the inputs of its products."""
         values = self._evaluate(carry, x, kept)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
@@ -128,8 +128,8 @@ class LinearStep:
 
         Args:
           matrices: sums so far, by place of the array.
-          inputs: of each product.
-          cotangents: of each product's output.
+          inputs: the input of each product.
+          cotangents: the output cotangent of each product.
           chunk: whether inputs and cotangents have a leading axis of steps.
         """
         sums = dict(matrices)

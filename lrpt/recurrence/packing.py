@@ -18,7 +18,7 @@ from lrpt.recurrence.loops import BY_RULE, Tuning, is_known
 from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
 
 SEGMENT = 16
-"""Steps in a segment, about: its number of rows is constant."""
+"""Approximate number of steps in a segment, in which the number of rows is constant."""
 
 SHORTEST = 64
 """Fewest steps of a sequence that is packed by rule."""

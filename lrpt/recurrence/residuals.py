@@ -11,7 +11,7 @@ CHEAP = frozenset({"add", "sub", "mul", "neg", "square", "integer_pow", "one_min
 since jax 0.12."""
 
 LONGEST = 4
-"""Cheap equations in a row that take less time."""
+"""Largest number of cheap equations by which one residual is computed again. More take longer than storing it."""
 
 
 class Residuals(NamedTuple):
@@ -32,7 +32,12 @@ class Residuals(NamedTuple):
 
     @staticmethod
     def of(jaxpr: Any, variables: Sequence[Any]) -> "Residuals":
-        """Choose what is stored of some results of a jaxpr: what no cheap equations compute from residuals that come before it."""
+        """Choose which residuals to store: those that cheap equations cannot compute from earlier residuals.
+
+        Args:
+          jaxpr: the step, whose results include the residuals.
+          variables: the variables of the residuals in it.
+        """
         wanted = set(variables)
         stored = [v for v in jaxpr.invars if v in wanted]
         steps: dict[Any, dict[int, Any]] = {v: {} for v in stored}  # the cheap equations that compute a variable from stored ones
@@ -50,7 +55,7 @@ class Residuals(NamedTuple):
         return Residuals(list(variables), stored, list(equations.values()))
 
     def to_store(self, values: Sequence[Array]) -> list[Array]:
-        """Return what is stored of the values of all residuals."""
+        """Return the values to store, given the values of all residuals."""
         by_variable = dict(zip(self.variables, values, strict=True))
         return [by_variable[v] for v in self.stored]
 

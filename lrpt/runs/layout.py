@@ -9,7 +9,7 @@ CHECKPOINTS, FIGURES, TASK = "checkpoints", "figures", "task.json"
 """Names in a run directory."""
 
 OLDER = ".older"
-"""Ending of run directories that an unpacked archive has replaced, which went further."""
+"""Ending of a run directory that was moved aside because an unpacked archive had more updates."""
 
 RUN = "run"
 """The field of `config.json` and `result.json` that identifies the run."""

@@ -33,7 +33,7 @@ REQUIRED = {
 
 
 class InUse(UsageError):
-    """Another command that uses the run directory."""
+    """An error: another command uses the run directory."""
 
 
 def check_place(root: Path) -> None:

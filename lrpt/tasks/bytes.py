@@ -104,10 +104,7 @@ def cut_bytes(content: bytes) -> dict[str, bytes]:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        content = read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a file") from error
+    content = read_bytes(path, "name a file")
     if not content:
         raise UsageError(f"data.file is {path}, which holds no text: name a file with bytes to predict")
     return content

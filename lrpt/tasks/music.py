@@ -155,11 +155,8 @@ def abc_files(path: Path) -> dict[str, str]:
     files = sorted(path.rglob("*.abc")) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"data.file is {path}, a folder without .abc files: name another folder, or a file")
-    try:
-        return {str(file.relative_to(path)) if path.is_dir() else file.name: _decoded(read_bytes(file)) for file in files}
-    except OSError as error:
-        advice = "name a file in ABC notation, or a folder of them"
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): {advice}") from error
+    advice = "name a file in ABC notation, or a folder of them"
+    return {str(file.relative_to(path)) if path.is_dir() else file.name: _decoded(read_bytes(file, advice)) for file in files}
 
 
 def _decoded(content: bytes) -> str:

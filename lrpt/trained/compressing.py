@@ -8,7 +8,7 @@ import numpy as np
 from lrpt.compression.groups import MatrixReport
 from lrpt.compression.moments import Moments, second_moments
 from lrpt.compression.network import compress
-from lrpt.errors import UsageError, is_integer
+from lrpt.errors import check_count
 from lrpt.tasks.order import batch_indices
 from lrpt.trained.loading import Loaded
 
@@ -49,8 +49,7 @@ def moments_of(trained: Loaded, examples: int = EXAMPLES) -> Moments | None:
     Raises:
       UsageError: the network has no recurrent part, the data are missing, or `examples` is no integer of 0 or more.
     """
-    if not is_integer(examples) or examples < 0:
-        raise UsageError(f"examples is {examples!r}: expected an integer, 0 or more")
+    check_count("examples", examples, 0)
     network, task = trained.recurrent, trained.task
     train = task.splits["train"]
     count = min(examples, train.size)

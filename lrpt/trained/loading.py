@@ -302,7 +302,7 @@ class Loaded:
           length: number of symbols to draw, characters or words.
           temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
           top_k: draw from the k most probable symbols only (None: from all).
-          seed: of the random numbers.
+          seed: seed of the random numbers.
 
         Raises:
           UsageError: the network is no language model, or its inputs also say which unit each symbol completes; the training text has

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.losses import cross_entropy
 from lrpt.networks.protocol import Start
 from lrpt.precision import at_least_single
@@ -63,10 +63,11 @@ def monte_carlo(
       worst: largest loss of a pass in nats per symbol; passes above it are rejected and drawn again.
 
     Raises:
-      UsageError: there is no pass, predictions are not of symbols, the network has no dropout, words are dropped by position, or 10 K
-        passes were rejected.
+      UsageError: there is no such split, no pass, predictions are not of symbols, the network has no dropout, words are dropped by
+        position, or 10 K passes were rejected.
     """
     _check(model, task, passes)
+    check_choice("split", split, tuple(task.splits))
     examples = task.splits[split]
     arrange = evaluation_streams if task.streams else evaluation_batches
     indices, weights = arrange(examples.size, min(rows, examples.size))

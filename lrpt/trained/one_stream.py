@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.tasks.task import Split, Task
 from lrpt.tasks.text import as_split, windows
 from lrpt.trained.loading import Loaded
@@ -32,8 +32,7 @@ def score(trained: Loaded, split: str = "test", window: int = WINDOW) -> dict[st
     task = trained.task
     if not (task.streams and isinstance(task.splits["train"].arrays, dict) and "text" in task.splits["train"].arrays):
         raise UsageError(f"{trained.path} holds a run that reads no stream of symbols: name a run of a language model with a stream")
-    if split not in task.splits:
-        raise UsageError(f"split is '{split}': choose from {', '.join(task.splits)}")
+    check_choice("split", split, tuple(task.splits))
     if window < 1:
         raise UsageError(f"window is {window}: expected 1 or more")
     whole = in_windows(task.splits[split], window)

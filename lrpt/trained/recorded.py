@@ -84,20 +84,20 @@ def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunC
 
 
 def recorded_text(path: Path, identity: Mapping[str, Any]) -> str:
-    """Return the name of the text of a run from its result; '' if the result has none, or is damaged or foreign."""
+    """Return the name of the text of a run from its result; '' if the result has none, or is damaged or of another run."""
     result = _result(path, identity) or {}
     return name_of_text(result.get("data", {})) or ""
 
 
 def _check_result(path: Path, identity: Mapping[str, Any]) -> None:
-    """Raise a UsageError if `config.json` is not what the result of the run holds. A result that is damaged or foreign decides nothing."""
+    """Raise a UsageError if `config.json` is not what its result holds. A damaged result, or one of another run, decides nothing."""
     result = _result(path, identity)
     if result is not None:
         check_result(path, identity, result)
 
 
 def _result(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the result of a run, or None if there is none, or one that is damaged or foreign."""
+    """Return the result of a run, or None if there is none, or one that is damaged or of another run."""
     try:
         result = read_object(path / RESULT)
     except (OSError, ValueError):

@@ -22,7 +22,7 @@ class Interface(NamedTuple):
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
       streams: whether each example continues the one before.
       step: shape of the inputs of one step of a sequence, or of a whole example without steps.
-      dtype: of the inputs.
+      dtype: data type of the inputs.
       is_sequence: whether inputs have steps.
       text: SHA-256 of the text that was read, if there is one.
       scaling: of inputs and predictions, from the units of the data to those of the network.
@@ -40,6 +40,7 @@ class Interface(NamedTuple):
 
     @classmethod
     def of(cls, task: Task) -> "Interface":
+        """Return the interface of a task. One example is traced, and no data are read."""
         train = task.splits["train"]
         inputs = jax.eval_shape(train.batch, train.arrays, jnp.zeros((1,), jnp.int32)).inputs
         is_sequence = have_steps(inputs)

@@ -247,7 +247,7 @@ class _RunGroup:
 
     @property
     def errors(self) -> dict[Path, UsageError | RemoteFailure]:
-        """Errors of the runs that have failed, by directory."""
+        """Return the errors of the runs that have failed, by directory."""
         return {run.path: run.error for run in self.unfinished if run.error is not None}
 
     def train(self, console: Console, observers: Sequence[Observer]) -> None:

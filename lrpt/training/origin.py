@@ -22,7 +22,7 @@ def check_data(path: Path, before: Mapping[str, Any], task: Task, advice: str) -
     """Raise a UsageError, which ends with the advice, if a run was trained on other data than those of this task.
 
     Args:
-      path: of the run.
+      path: the run directory.
       before: the recorded entries `DIGESTS`; one that is missing is not compared.
       task: the task that is to be used with the run.
       advice: what to do if the data cannot be restored.
@@ -38,7 +38,7 @@ def check_text(path: Path, before: str | None, task: Task, advice: str, name: st
     """Raise a UsageError, which ends with the advice, if a run was trained on another text than the text of this task.
 
     Args:
-      path: of the run.
+      path: the run directory.
       before: SHA-256 of its text, if it has one.
       task: the task that is to be used with the run.
       advice: what to do if the text cannot be restored.
@@ -59,7 +59,7 @@ def check_start(path: Path, before: str, now: str | None) -> None:
     """Raise a UsageError if a run began with other start arrays.
 
     Args:
-      path: of the run.
+      path: the run directory.
       before: SHA-256 of its start arrays.
       now: SHA-256 of the given start arrays; None if their file is gone, which a run with checkpoints does not read.
     """

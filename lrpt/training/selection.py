@@ -92,7 +92,7 @@ class Selection:
             raise UsageError(f"train.select is '{self.train.select}': choose from the metrics of this task, {', '.join(known)}")
 
     def reason_to_stop(self, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
-        """Return why training stops after an evaluation, or None: see the function of that name. Only one that counts meets a criterion."""
+        """Return why training stops after an evaluation, or None, as the function of that name. Only one that counts can end it."""
         best = best if self.counts(update) else {**best, "loss": math.inf}
         return reason_to_stop(self.train, update, best, annealed=annealed)
 

@@ -87,8 +87,8 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
     Args:
       model: maps inputs (b, t, m), (b, m) or symbols (b, t) to predictions.
       task: what it is trained on.
-      optimizer: its state begins with the parameters.
-      seed: of the parameters and of the noise in training.
+      optimizer: the optimizer, whose state is initialized for the parameters.
+      seed: seed of the parameters and of the noise in training.
       batch_size: streams of a batch, each with a state; other tasks ignore it.
     """
     train = task.splits["train"]

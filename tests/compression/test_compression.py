@@ -461,8 +461,8 @@ def test_a_rank_that_another_group_needs_is_enough_for_every_group(layers):
         (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
         (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
         (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
-        (Row("gru", "dense"), {"parametrization": "circulant", "tied": True}, "tied is True, and circulant knows neither"),
-        (Row("gru", "dense"), {"parametrization": "monarch", "error": 0.1}, "error is 0.1 and tied is False, and monarch knows neither"),
+        (Row("gru", "dense"), {"parametrization": "circulant", "tied": True}, "tied is True, and circulant takes neither"),
+        (Row("gru", "dense"), {"parametrization": "monarch", "error": 0.1}, "error is 0.1 and tied is False, and monarch takes neither"),
         (
             Row("gru", "dense"),
             {"parametrization": "circulant", "rank": 2},

@@ -30,9 +30,9 @@ def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
         file.truncate(1001)
     monkeypatch.setattr(data_file, "MOST", 1000)
     with pytest.raises(UsageError, match="is a file of 1,001 bytes, and the limit is 1,000"):
-        data_file.read_bytes(tmp_path / "text")
+        data_file.read_bytes(tmp_path / "text", "name a file")
     monkeypatch.setattr(data_file, "MOST", 1001)
-    assert data_file.read_bytes(tmp_path / "text") == bytes(1001)
+    assert data_file.read_bytes(tmp_path / "text", "name a file") == bytes(1001)
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):

@@ -217,7 +217,7 @@ OF_A_RUN = {
     "--rank 1 --parametrization nope": ["parametrization is 'nope'"],
     "--parametrization monarch --blocks 3": ["blocks 3 do not divide", "the nearest that do"],
     "--parametrization monarch --rank 1": ["rank is 1, and monarch has blocks"],
-    "--parametrization monarch --error 0.1": ["monarch knows neither"],
+    "--parametrization monarch --error 0.1": ["monarch takes neither"],
     "--rank 0": ["rank 0", "1 to 4"],
     "--rank 5": ["rank 5", "1 to 4"],
     "--rank many": ["--rank", "many"],

@@ -203,7 +203,7 @@ def test_no_two_dots_are_at_one_place():
     [
         ("--preset large", "unknown preset 'large' of swarm: choose from quick, paper"),
         ("--cells gru", "cells is 'gru': choose from "),
-        ("--depths 1 2", "parameters has 4 numbers and depths 2: give as many"),
+        ("--depths 1 2", "parameters has 4 numbers and depths 2: give the same number of both"),
         ("--settings 0", "settings is 0: expected 1 or more"),
         ("--learning-rate 1 0.1", "learning_rate is 1.0 0.1: expected two finite numbers above 0, the smaller one first"),
         ("--learning-rate 1e-3 inf", "learning_rate is 0.001 inf: expected two finite numbers"),

@@ -285,7 +285,7 @@ def test_the_passthrough_is_never_masked():
         ({"state_dropout": 1.0}, "model.dropout.states is 1.0: expected a share from 0 to below 1"),
         ({"gate_masks": "some"}, "model.dropout.gate_masks is 'some'"),
         ({"cell": "unitary", "state_dropout": 0.5}, "unitary has no matrices it could act on"),
-        ({"recurrence": "kernel", "output_dropout": 0.5}, "which knows no dropout"),
+        ({"recurrence": "kernel", "output_dropout": 0.5}, "which has no dropout"),
         ({"tie_embedding": True}, "there is no embedding"),
         ({"embedding": 0}, "model.embeddings.width is 0: expected 1 or more"),
     ],

@@ -435,7 +435,7 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
     assert_close(jnp.concatenate([first, second], axis=1), model.apply(params, XS), rtol=1e-6)
     anew, _ = model.apply(params, XS[:, 4:], None, Start(carry, True), method="advance")
     assert_close(anew, model.apply(params, XS[:, 4:]), rtol=1e-6)
-    with pytest.raises(UsageError, match=f"the state is of {BATCH} rows and the inputs of 1: give as many"):
+    with pytest.raises(UsageError, match=f"the state has {BATCH} rows and the inputs have 1: give a state with one row"):
         model.apply(params, XS[:1], None, Start(carry), method="advance")
     with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE - 1}\): expected \({BATCH}, {SIZE}\)"):
         model.apply(params, XS, None, Start(carry[:, 1:]), method="advance")

@@ -137,7 +137,7 @@ def test_a_mask_of_a_single_sequence_without_an_axis_of_rows():
 
 def test_inputs_of_different_lengths():
     xs = jnp.ones((3, 2, 1)), jnp.ones((4, 2, 1))
-    assert_one_line("inputs have shapes .*: give arrays of as many steps", lambda _, h, x: (h, (h, x)), None, jnp.ones((2, 1)), xs)
+    assert_one_line("inputs have shapes .*: give arrays with the same number", lambda _, h, x: (h, (h, x)), None, jnp.ones((2, 1)), xs)
 
 
 @pytest.mark.parametrize("loop", ["plain", "checkpoint", "fast"])

@@ -195,7 +195,7 @@ def test_vectors_of_another_width_are_not_offered_symbols():
 
 def test_a_state_of_other_rows_than_the_inputs_names_both():
     trained = untrained(NETWORKS["gru"], "last", 2, (2,))
-    with pytest.raises(UsageError, match="the state is of 3 rows and the inputs of 2: give as many"):
+    with pytest.raises(UsageError, match="the state has 3 rows and the inputs have 2: give a state with one row"):
         trained.step(trained.start(rows=3), jnp.zeros((2, 2)))
 
 

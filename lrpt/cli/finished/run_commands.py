@@ -12,6 +12,7 @@ from lrpt.cli.experiment import Subcommand
 from lrpt.cli.finished.trained import read_run
 from lrpt.errors import check_at_least
 from lrpt.runs.console import Console
+from lrpt.runs.layout import FIGURES
 from lrpt.trained.loading import Loaded, State, is_kept_result
 from lrpt.trained.recorded import identity_of
 
@@ -52,7 +53,7 @@ class OnRun(Reading):
     @property
     def figures(self) -> Path:
         """Return the directory of plots."""
-        return self.run / "figures" if self._in_run else self._elsewhere
+        return self.run / FIGURES if self._in_run else self._elsewhere
 
     @property
     def numbers(self) -> Path:

@@ -17,7 +17,7 @@ from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.schedule_groups import OTHER, around, bars_and_others, kinds, lengths, repetitions
 from lrpt.analysis.schedules import autocorrelation, explained, group_means, means_by_symbol, operations_on
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.networks.protocol import Start
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
@@ -97,8 +97,7 @@ def read_schedule(trained: Loaded, split: str, length: int) -> ScheduleTrace:
     """
     scheduler_of(trained)
     task, model, variables = trained.task, trained.model, trained.variables
-    if split not in task.splits:
-        raise UsageError(f"split is '{split}': choose from {', '.join(task.splits)}")
+    check_choice("split", split, tuple(task.splits))
     part = task.splits[split]
     example = jax.eval_shape(lambda: part.batch(part.arrays, jnp.zeros(1, jnp.int32)))
     if not jnp.issubdtype(example.inputs.dtype, jnp.integer):
@@ -170,7 +169,7 @@ def around_words(trained: Loaded, schedule: ScheduleTrace, reach: int = REACH) -
       reach: the largest distance in steps, on both sides.
 
     Raises:
-      UsageError: no word has so many steps on both sides.
+      UsageError: no end of a word has `reach` steps on both sides.
     """
     blank = np.isin(schedule.symbols, cast(Vocabulary, trained.vocabulary).white_spaces)
     ends, m = blank & ~np.append(True, blank[:-1]), schedule.proportions.mean(axis=1)
@@ -193,7 +192,7 @@ def step_times(trained: Loaded, proportions: Sequence[float], steps: int, rounds
     Args:
       trained: the network.
       proportions: m of constant schedules that are timed beside the trained one.
-      steps: of each contender in a round.
+      steps: number of steps of each contender in a round.
       rounds: turns of each contender.
       blocks: sizes of blocks.
 

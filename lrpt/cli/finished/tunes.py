@@ -49,7 +49,7 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
     """Print the tunes, or write them to a file.
 
     Raises:
-      UsageError: the network knows no melodies, or a symbol of the prompt is unknown.
+      UsageError: the network was not trained on melodies, or a symbol of the prompt is unknown.
     """
     writer, vocabulary = trained.writer, check_melodies(trained.vocabulary, options.run)
     prompt = prompt_numbers(options.prompt, vocabulary)

@@ -206,7 +206,7 @@ class _Block:
 
 
 def _result(total: Any, in_flight: int = 0) -> Array:
-    """Wait until at most so many of the products started last are unfinished, and return the total of a finished one."""
+    """Wait until at most the last `in_flight` products are unfinished, and return the total of a finished one."""
     return plgpu.wgmma_accumulator_load(total, wait_n=in_flight)
 
 
