@@ -23,10 +23,13 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
       logits: unnormalized log-probabilities of the k classes.
       targets: the class of each prediction, below k.
 
+    A target that is no class, 0 to k - 1, has the loss NaN.
+
     Raises:
       UsageError: the targets are not one integer for each prediction.
     """
     check_classes(logits, targets)
+    targets = jnp.where(targets < 0, logits.shape[-1], targets)  # optax would count from the last class, as Python does
     return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
 
 

@@ -53,7 +53,7 @@ def in_words(score: str) -> str:
     return WORDS.get(score, score.replace("_", " "))
 
 
-def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "") -> Path:
+def learning_curves(curves: Sequence[Curve], score: str, path: str | Path, title: str = "") -> Path:
     """Plot a validation score against updates, and write it as PNG and PDF.
 
     Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have.
@@ -69,7 +69,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(title)
         figure.legend(loc="outside right upper")
-    return path
+    return Path(path)
 
 
 def _draw(axes: "Axes", label: str, curves: Sequence[Curve], style: LineStyle) -> None:
@@ -82,7 +82,7 @@ def _draw(axes: "Axes", label: str, curves: Sequence[Curve], style: LineStyle) -
         axes.fill_between(updates, scores.min(axis=0), scores.max(axis=0), color=style.color, alpha=0.2, linewidth=0)
 
 
-def score_over_parameters(models: Sequence[Sized], score: str, path: Path, title: str = "") -> Path:
+def score_over_parameters(models: Sequence[Sized], score: str, path: str | Path, title: str = "") -> Path:
     """Plot a test score against the number of parameters, and write it as PNG and PDF.
 
     Networks of one kind are connected; the points are named by their size. Several seeds of a model become their mean and a bar for their
@@ -100,7 +100,7 @@ def score_over_parameters(models: Sequence[Sized], score: str, path: Path, title
         axes.margins(x=0.1, y=0.12)
         axes.set_title(title)
         figure.legend(loc="outside right upper")
-    return path
+    return Path(path)
 
 
 def _draw_sizes(axes: "Axes", kind: str, models: Sequence[Sized]) -> None:

@@ -55,7 +55,7 @@ def _layers(info: Any) -> Sequence[RHNInfo]:
     )
 
 
-def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:
+def gate_figure(activity: Float[np.ndarray, "b l t"], path: str | Path, title: str = "", gate: str = "transform") -> Path:
     """Plot a heat map for each sequence, with layers upwards and time to the right, and write a PNG and a PDF. Masked steps stay white."""
     count, layers, steps = activity.shape
     counted = np.flatnonzero(np.isfinite(activity).any(axis=(0, 1)))
@@ -67,7 +67,7 @@ def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "
         panels[0].set_title(title)
         panels[-1].set(xlabel="step", xlim=(0.5, last + 0.5))  # without the padding after the longest sequence
         figure.colorbar(images[0], ax=panels, label=f"mean {gate} gate")
-    return path
+    return Path(path)
 
 
 def _heat_map(axes: "Axes", activity: Float[np.ndarray, "l t"], lowest: int) -> "QuadMesh":

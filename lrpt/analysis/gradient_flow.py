@@ -138,7 +138,7 @@ def products(of_step: Float[np.ndarray, "s b k k"]) -> Float[np.ndarray, "s b k 
     return np.stack(found)
 
 
-def flow_figure(norms: Mapping[str, Float[np.ndarray, "s b"]], path: Path, title: str = "") -> Path:
+def flow_figure(norms: Mapping[str, Float[np.ndarray, "s b"]], path: str | Path, title: str = "") -> Path:
     """Plot norms of Jacobians against the number of steps, and write a PNG and a PDF.
 
     Thin lines are examples, a thick line is their median.
@@ -153,4 +153,4 @@ def flow_figure(norms: Mapping[str, Float[np.ndarray, "s b"]], path: Path, title
         axes.set(yscale="log", xlabel="steps k", ylabel=r"$\|\partial y^{[t+k]} / \partial y^{[t]}\|_2$")
         axes.set_title(title)
         axes.legend()
-    return path
+    return Path(path)

@@ -110,7 +110,7 @@ def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> Initi
     return InitialSpectrum(size, spread, float(discs.centres.mean()), float(discs.radii.mean()), float(largest.mean()))
 
 
-def sweep_figure(spectra: Sequence[InitialSpectrum], path: Path, title: str = "") -> Path:
+def sweep_figure(spectra: Sequence[InitialSpectrum], path: str | Path, title: str = "") -> Path:
     """Plot the spectral radius and the mean radius of the discs against the spread, a line for each size, and write a PNG and a PDF."""
     with saved_figure(path) as figure:
         axes = figure.subplots()
@@ -125,4 +125,4 @@ def sweep_figure(spectra: Sequence[InitialSpectrum], path: Path, title: str = ""
         axes.set(xscale="log", yscale="log", xlabel="standard deviation of recurrent entries", ylabel="radius")
         axes.set_title(title)
         axes.legend()
-    return path
+    return Path(path)

@@ -141,7 +141,7 @@ def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) 
     return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
 
 
-def gershgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
+def gershgorin_figure(jacobians: Mapping[str, Any], path: str | Path) -> Path:
     """Plot the discs along rows and the eigenvalues of named matrices (n, n) with the unit circle side by side. Write a PNG and a PDF."""
     with saved_figure(path, 2.6 * len(jacobians), 2.9) as figure:
         panels = figure.subplots(1, len(jacobians), squeeze=False, sharex=True, sharey=True)[0]
@@ -150,7 +150,7 @@ def gershgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
             _draw(axes, gershgorin_discs(jacobian), eigenvalues(jacobian), reach)
             axes.set_title(name)
         panels[0].set_ylabel("imaginary part")
-    return path
+    return Path(path)
 
 
 def _reach(discs: Discs) -> float:

@@ -105,7 +105,7 @@ def lesions(params: PyTree, loss: Callable[[Any], Any]) -> Lesions:
     return Lesions(float(loss(params)), shut, opened)
 
 
-def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats") -> Path:
+def lesion_figure(found: Lesions, path: str | Path, title: str = "", unit: str = "nats") -> Path:
     """Plot the increases of the loss for each layer as two bars, gate closed and gate held open, and write a PNG and a PDF."""
     layers, width = np.arange(1, len(found.shut) + 1), 0.4
     with saved_figure(path) as figure:
@@ -115,4 +115,4 @@ def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats
         axes.set(xlabel="layer whose transform gate is held", ylabel=f"increase of the loss [{unit}]", xticks=layers)
         axes.set_title(title)
         axes.legend()
-    return path
+    return Path(path)

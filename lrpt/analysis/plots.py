@@ -81,7 +81,7 @@ BESIDE_A_LEGEND = 0.8
 
 
 @contextmanager
-def saved_figure(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
+def saved_figure(path: str | Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
     """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped.
 
     A PDF of the same name is written too, for papers.
@@ -97,12 +97,13 @@ def saved_figure(path: Path, width: float = 5.2, height: float = 3.2) -> Iterato
         for axes in figure.axes:
             share = BESIDE_A_LEGEND if figure.legends else 1.0
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width * share)))
+        path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         _save_png(figure, path)
         figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})
 
 
-def _save_png(figure: "Figure", path: Path) -> None:
+def _save_png(figure: "Figure", path: str | Path) -> None:
     """Write a figure in at most 256 colors, which takes a third of the space and looks the same."""
     from PIL import Image
 

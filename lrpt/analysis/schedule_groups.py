@@ -94,7 +94,7 @@ def around(m: Float[np.ndarray, " t"], boundary: Bool[np.ndarray, " t"], reach: 
     return np.asarray(m, np.float64)[places[:, None] + np.arange(-reach, reach + 1)].mean(axis=0)
 
 
-def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "") -> Path:
+def around_figure(means: Float[np.ndarray, " k"], path: str | Path, title: str = "") -> Path:
     """Plot the result of `around` the ends of words, and write a PNG and a PDF."""
     reach = len(means) // 2
     with saved_figure(path) as figure:
@@ -103,10 +103,10 @@ def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "") -
         axes.axvline(0, color="0.7", linewidth=1)
         axes.set(xlabel="steps from the end of a word", ylabel="mean $m_t$", ylim=(0, None))
         axes.set_title(title)
-    return path
+    return Path(path)
 
 
-def length_figure(means: Sequence[tuple[str, float]], path: Path, title: str = "") -> Path:
+def length_figure(means: Sequence[tuple[str, float]], path: str | Path, title: str = "") -> Path:
     """Plot the mean of a schedule for each note length, shortest first, and write a PNG and a PDF."""
     ordered = sorted(means, key=lambda item: Fraction(item[0]))
     with saved_figure(path) as figure:
@@ -114,4 +114,4 @@ def length_figure(means: Sequence[tuple[str, float]], path: Path, title: str = "
         axes.bar([name for name, _ in ordered], [value for _, value in ordered], color="#0072B2")
         axes.set(xlabel="length of a note (quarter notes)", ylabel="mean $m_t$", ylim=(0, None))
         axes.set_title(title)
-    return path
+    return Path(path)

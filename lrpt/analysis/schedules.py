@@ -103,7 +103,11 @@ def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[
 
 
 def schedule_figure(
-    proportions: Float[np.ndarray, "t k"], symbols: Sequence[str], path: Path, mask: Float[np.ndarray, "t n"] | None = None, title: str = ""
+    proportions: Float[np.ndarray, "t k"],
+    symbols: Sequence[str],
+    path: str | Path,
+    mask: Float[np.ndarray, "t n"] | None = None,
+    title: str = "",
 ) -> Path:
     """Plot m_t above the symbols read, and optionally the mask of some components below (Jernite et al. 2017, Figures 2, 3 and 5).
 
@@ -124,7 +128,7 @@ def schedule_figure(
             if mask is not None:
                 _map(axes[row * panels + 1], mask[shown])
         axes[0].set_title(title)
-    return path
+    return Path(path)
 
 
 def _trace(axes: "Axes", proportions: Float[np.ndarray, "t k"], symbols: Sequence[str]) -> None:

@@ -75,7 +75,7 @@ def _sums_of_squares(
     wanted = specs_of(network, "recurrent")
     operators = Leaves.of(cell_params(params, network, settings))
     if carry is None:
-        carry = initial_carry(params, network, inputs.shape[0])
+        carry = initial_carry(params, network, inputs.shape[0], settings, xs=inputs)
 
     def recording_step(_: Any, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         seen: dict[str, list[Array]] = {}

@@ -11,7 +11,6 @@ from lrpt.runs.console import Console
 from lrpt.runs.environment import record_command
 from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import InUse
-from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import SomeFailed, check, fit_all
 
 How = Literal["finished", "failed", "busy", "stopped", "lost"]
@@ -44,7 +43,7 @@ def train(unit: Unit) -> list[Outcome]:
         processes.leave()
     except SomeFailed as error:
         return [_failure(error.errors[job.path]) if job.path in error.errors else Outcome("finished") for job in unit.jobs]
-    except (Interrupted, KeyboardInterrupt) as error:
+    except KeyboardInterrupt as error:
         return [Outcome("stopped", str(error))] * several
     except Exception as error:
         return [_failure(error)] * several

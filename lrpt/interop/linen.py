@@ -30,11 +30,12 @@ from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError, check_finite
 from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run
-from lrpt.interop.variables import check_storage, variables_for
 from lrpt.matrices import NORMS_OF_LAYER, Bias
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import MatrixConfig, Parameters, create_matrices
+from lrpt.parametrizations.checks import check_storage
+from lrpt.parametrizations.unfit import variables_for
 from lrpt.specs import MatrixSpec
 from lrpt.symbols import check_symbols, rows_of
 

@@ -67,6 +67,17 @@ def _from_state_dict(matrix: Any, state: PyTree) -> Any:
     return replace(matrix, **{name: serialization.from_state_dict(getattr(matrix, name), state[name], name) for name in names})
 
 
+def register_matrix(kind: type, name: str) -> None:
+    """Register a class of matrices of your own, which `lrpt.matrices.register_matrix` or `register_fields` made a pytree.
+
+    Args:
+      kind: the class, whose static fields are JSON values.
+      name: its name in files, such as 'mine.Butterfly'.
+    """
+    export.register_pytree_node_serialization(kind, serialized_name=name, serialize_auxdata=_to_bytes, deserialize_auxdata=_from_bytes)
+    serialization.register_serialization_state(kind, _to_state_dict, _from_state_dict)
+
+
 def _register() -> None:
     """Register all classes under their names, which files contain."""
     for kind in (*_classes_of(cells), Start, ShrinkState):
@@ -74,11 +85,7 @@ def _register() -> None:
             export.register_namedtuple_serialization(kind, serialized_name=f"lrpt.{kind.__name__}")
     for kind in _classes_of(matrices):
         if is_dataclass(kind):
-            name = f"lrpt.{kind.__name__}"
-            export.register_pytree_node_serialization(
-                kind, serialized_name=name, serialize_auxdata=_to_bytes, deserialize_auxdata=_from_bytes
-            )
-            serialization.register_serialization_state(kind, _to_state_dict, _from_state_dict)
+            register_matrix(kind, f"lrpt.{kind.__name__}")
 
 
 _register()

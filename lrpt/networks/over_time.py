@@ -40,4 +40,5 @@ def over_time(network: Recurrent, variables: Mapping[str, Any], xs: Float[Array,
     """
     own = {name: tree["recurrent"] for name, tree in variables.items() if "recurrent" in tree}
     params, others = own["params"], (own.get("settings"), own.get(FROZEN))
-    return OverTime(network.cell.step, cell_params(params, network, *others), initial_carry(params, network, xs.shape[1], *others), xs)
+    carry = initial_carry(params, network, xs.shape[1], *others, xs=xs)
+    return OverTime(network.cell.step, cell_params(params, network, *others), carry, xs)

@@ -19,6 +19,7 @@ from lrpt.networks.protocol import NetworkDefaults, Start, as_state, as_stored, 
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.parametrizations.unfit import UNFIT, in_short
 from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.arguments import of_width
 from lrpt.recurrence.materialize import can_merge, materialized, merged
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 from lrpt.symbols import Weighted
@@ -182,7 +183,7 @@ class Recurrent(nn.Module):
         if not config.needs_gpu:
             params = merged(params, config.loop.materialize, steps)
         tuning = config.loop.tuning()
-        step = step or self.cell.step
+        step = of_width(step or self.cell.step, self.cell.output_size(self.spec))
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
 
     def _masked(self, template: PyTree, params: PyTree, rows: int) -> Any:
@@ -258,9 +259,12 @@ def initial_row(params: PyTree, network: Recurrent) -> Any:
     return as_state(params.get("initial_state", zeros), zeros)
 
 
-def initial_carry(params: PyTree, network: Recurrent, rows: int, settings: Any = None, frozen: Any = None) -> Any:
-    """Return the state before the first step of `rows` sequences, in the type of the same collections as those of `cell_params`."""
-    return _in_rows(initial_row(params, network), rows, jax.tree.leaves((params, settings, frozen)))
+def initial_carry(params: PyTree, network: Recurrent, rows: int, settings: Any = None, frozen: Any = None, xs: Any = None) -> Any:
+    """Return the state before the first step of `rows` sequences, in the type of the same collections as those of `cell_params`.
+
+    The type of the inputs `xs` counts, too, if they are given.
+    """
+    return _in_rows(initial_row(params, network), rows, jax.tree.leaves((params, settings, frozen, xs)))
 
 
 def _in_rows(row: Any, rows: int, arrays: Sequence[Array]) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import CELLS
-from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
+from lrpt.errors import UsageError, check_at_least, check_choice, check_count, check_integers
 from lrpt.matrices import Bias, Dense, Operator
 from lrpt.networks.configuration import (
     EmbeddingConfig,
@@ -26,6 +26,7 @@ from lrpt.networks.protocol import Reads, Start, check_inputs, check_rows, param
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig, initial_carry
 from lrpt.parametrizations import FROZEN
 from lrpt.parametrizations.initialization import of_readout
+from lrpt.parametrizations.unfit import variables_for
 from lrpt.recurrence.kernels.plan import MAX_RANK, MAX_SIZE
 from lrpt.settings import accepts_short_names
 from lrpt.symbols import Weighted
@@ -83,9 +84,11 @@ class ModelConfig(RecurrentConfig):
         """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
 
         Raises:
-          UsageError: `reads` is neither 'last' nor 'all'.
+          UsageError: `reads` is neither 'last' nor 'all', or a size is no integer of 1 or more.
         """
         check_choice("reads", reads, get_args(Reads))
+        check_count("input_size", input_size)
+        check_count("output_size", output_size)
         return SequenceModel(self, input_size, output_size, reads)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
@@ -188,11 +191,12 @@ class SequenceModel(nn.Module):
         that of an output of zeros. The state is right: it is that before the window.
 
         Raises:
-          UsageError: inputs, mask or state do not have the shapes of this network, or symbols are too large.
+          UsageError: inputs, mask, state or variables do not have the shapes of this network, or symbols are too large.
         """
         check_inputs(inputs, mask, self.input_size, self.reads)
-        xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
-        carry, predictions = self.run(xs, counts, start, inputs, train)
+        with variables_for(inputs):
+            xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
+            carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
 
     def initial_carry(self, rows: int) -> Any:

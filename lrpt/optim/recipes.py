@@ -92,6 +92,9 @@ class Recipe:
     evaluated: Callable[[optax.OptState, optax.Params], optax.Params] | None = None
 
 
+ENTERING = "lrpt.optim.RECIPES['{}'] = lrpt.optim.Recipe(description, learning_rate, lambda rate: chain)"
+"""How an optax chain gets a name, in messages."""
+
 RECIPES: Table[Recipe] = Table(
     {
         "copy_memory": Recipe(
@@ -208,6 +211,8 @@ class OptimConfig:
     """restore the best parameters at each halving, as lowrank-highwaynetwork does"""
 
     def __post_init__(self) -> None:
+        if hasattr(self.recipe, "update"):
+            raise UsageError(f"optim.recipe is an optax chain: give a name, after {ENTERING.format('mine')}")
         check_choices(self, "optim")
         check_numbers(self, "optim.decay")
         check_shares(self, "optim.weight_decay")
@@ -266,7 +271,7 @@ class OptimConfig:
 
         With T = 1 and w = 0 the chain is the recipe alone.
         """
-        recipe = RECIPES[self.recipe].build(self.initial_learning_rate if learning_rate is None else learning_rate)
+        recipe = self._entry.build(self.initial_learning_rate if learning_rate is None else learning_rate)
         if not (hasattr(recipe, "init") and hasattr(recipe, "update")):
             raise UsageError(f"recipe '{self.recipe}' builds {recipe!r}: expected an optax chain, which has `init` and `update`")
         before, after = self._before_recipe, self._after_recipe
@@ -291,7 +296,7 @@ class OptimConfig:
         Raises:
           UsageError: the recipe returns something else than parameters of the same names and shapes.
         """
-        evaluated = RECIPES[self.recipe].evaluated
+        evaluated = self._entry.evaluated
         if evaluated is None:
             return params
         before = len(self._before_recipe)
@@ -301,6 +306,14 @@ class OptimConfig:
                 f"`evaluated` of recipe '{self.recipe}' does not return parameters of the names and shapes of the trained ones"
             )
         return found
+
+    @property
+    def _entry(self) -> Recipe:
+        """Return the recipe of the table. Raise a UsageError if the user has entered something else."""
+        entry = RECIPES[self.recipe]
+        if not isinstance(entry, Recipe):
+            raise UsageError(f"RECIPES['{self.recipe}'] is a {type(entry).__name__}: enter {ENTERING.format(self.recipe)}")
+        return entry
 
     @property
     def _before_recipe(self) -> list[optax.GradientTransformation]:

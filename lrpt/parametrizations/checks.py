@@ -10,7 +10,15 @@ import jax.numpy as jnp
 
 from lrpt.errors import UsageError, in_words
 from lrpt.matrices import is_operator
+from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.specs import MatrixSpec
+
+
+def check_storage(**given: Any) -> None:
+    """Raise a UsageError unless the storage of matrices is a `MatrixConfig`."""
+    for name, value in given.items():
+        if not isinstance(value, MatrixConfig):
+            raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")
 
 
 def check_entry(kind: str, entry: Callable[..., Any]) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lrpt.errors import UsageError
@@ -62,7 +63,7 @@ class Parametrization(nn.Module):
         found: dict[str, Array] = self.param(name, partial(draw, trained)) if trained else {}
         if frozen:
             found = {**found, **self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value}
-        return found
+        return _of_jax(found)
 
     def _fan_in(self, name: str) -> int | None:
         """Return the fan-in of the matrices that have an array of the parameter `name`, which may be a shared projection."""
@@ -91,7 +92,12 @@ class Structured(Parametrization):
     def of_group(self, spec: MatrixSpec, shared: Mapping[str, Stored]) -> dict[str, Array]:
         """Return the arrays that the matrices of a group share; the first matrix of the group creates them."""
         name = shared_name(spec)
-        return self.get_variable("params", name) if self.has_variable("params", name) else self.create(name, shared)
+        return _of_jax(self.get_variable("params", name)) if self.has_variable("params", name) else self.create(name, shared)
+
+
+def _of_jax(arrays: Mapping[str, Any]) -> dict[str, Array]:
+    """Return arrays of JAX, so that a matrix may index them by traced numbers. Those of a file are of NumPy."""
+    return {name: jnp.asarray(array) for name, array in arrays.items()}
 
 
 PARAMETRIZATIONS |= {name: partial(Structured, form=form) for name, form in ALL_FORMS.items()}

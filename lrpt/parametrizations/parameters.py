@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import ROW_NORMS, Matrix, Operator, SymbolInputs
-from lrpt.parametrizations.checks import check_entry, check_matrices
+from lrpt.parametrizations.checks import check_entry, check_matrices, check_storage
 from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.parametrizations.initialization import INITIALIZATIONS
 from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS
@@ -164,8 +164,10 @@ def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None
       recurrent, inputs: how matrices of these roles are stored; None for dense ones.
 
     Raises:
-      UsageError: the parametrization does not fit a matrix, or has frozen arrays, which would be trained here.
+      UsageError: how matrices are stored is no `MatrixConfig`; the parametrization does not fit a matrix, or has frozen arrays, which
+        would be trained here.
     """
+    check_storage(recurrent=recurrent or MatrixConfig(), inputs=inputs or MatrixConfig())
     module = Parameters(template, recurrent or MatrixConfig(), inputs or MatrixConfig())
     params, variables = module.init_with_output(key)
     if FROZEN in variables:

@@ -1,6 +1,7 @@
 """Checks of the arguments of `recur`, which name the argument at fault. All read shapes and types only."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import jax
@@ -112,6 +113,23 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def of_width(step: Callable[..., Any], width: int) -> Callable[..., Any]:
+    """Return a step whose output is checked when it is traced: one row for each sequence, as wide as the cell says."""
+
+    def checked(params: PyTree, carry: PyTree, x: PyTree) -> Any:
+        result = step(params, carry, x)
+        if _is_pair(result) and _is_pair(result[1]):  # else `checked_step` refuses it
+            shape, expected = jnp.shape(result[1][0]), (jax.tree.leaves(x)[0].shape[0], width)
+            if shape != expected:
+                raise UsageError(
+                    f"the step has an output of shape {shape}: expected {expected}, a row for each sequence; a cell of your own says how "
+                    f"wide its outputs are by Cell(step, template, output_size=...)"
+                )
+        return result
+
+    return wraps(step)(checked) if hasattr(step, "__wrapped__") else checked
+
+
 def _complex(carry: PyTree, x: PyTree) -> str:
     """Return a hint if the carry or the input has complex numbers, which few cells take."""
     types = {name: map(jnp.result_type, jax.tree.leaves(tree)) for name, tree in {"carry": carry, "input": x}.items()}
@@ -142,9 +160,11 @@ def _check_carry(before: PyTree, after: PyTree, x: PyTree) -> None:
     pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=False)
     if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
         integers = _integers(before)
+        is_other = jax.tree.structure(before) != jax.tree.structure(after)
+        own = "; a cell of your own names the arrays of its state by Cell(step, template, carry=...)" if is_other else ""
         raise UsageError(
             f"the step changed the carry from {_described(before)} to {_described(after)}, with the input {_described(x)}: pass a carry "
-            f"with the shape and dtype that the step returns, or inputs of the carry's dtype{integers and f'; {integers}'}"
+            f"with the shape and dtype that the step returns, or inputs of the carry's dtype{own}{integers and f'; {integers}'}"
         )
 
 

@@ -24,6 +24,8 @@ docs/fast_loop.md has a worked example and the invariants.
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -36,7 +38,7 @@ from jaxtyping import Array, PyTree
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
 from lrpt.recurrence.leaves import Distinct, Static, distinct, instantiated, or_none, told_apart
-from lrpt.recurrence.linearize import LinearStep, Wanted
+from lrpt.recurrence.linearize import LinearStep, Wanted, added
 from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
 
@@ -97,17 +99,26 @@ def fast(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning =
     calls = trace_calls(step, params, carry, _first(xs))
     weights = sum(array.size for array in distinct(params)[0])
     try:
-        return _run(step, calls, params, carry, xs, _plan(steps, calls, carry, weights, tuning))
+        with _advice_on_closures():
+            return _run(step, calls, params, carry, xs, _plan(steps, calls, carry, weights, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):  # JAX has no error class for it
             raise TypeError(
                 f"the fast loop has no forward-mode derivative: use {in_words('plain')} for jvp, jacfwd and linearize"
             ) from error
-        if isinstance(error, jax.errors.UnexpectedTracerError):
-            error.add_note(
-                "the fast loop differentiates what a step gets as arguments, in calls of `apply` outside of lax.scan and lax.cond: pass a "
-                f"value that the step closes over in its parameters, carry or inputs, or use {in_words('plain')}"
-            )
+        raise
+
+
+@contextmanager
+def _advice_on_closures() -> Iterator[None]:
+    """Add a note to the error of a step that uses a traced value which it does not get as an argument."""
+    try:
+        yield
+    except jax.errors.UnexpectedTracerError as error:
+        error.add_note(
+            "the fast loop differentiates what a step gets as arguments, in calls of `apply` outside of lax.scan and lax.cond: pass a "
+            f"value that the step closes over in its parameters, carry or inputs, or use {in_words('plain')}"
+        )
         raise
 
 
@@ -138,7 +149,8 @@ def _plan(steps: Any, calls: Calls, carry: PyTree, weights: int, tuning: Tuning)
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
         return ChunkPlan(chunk or near_divisor(steps, CHUNK), tuning.store != "boundaries", tuning)
-    length, all_steps = chunk_length(steps, calls.largest_output(), weights), keeps_all(steps, kept, tuning)
+    values = max([calls.largest_output(), *(leaf.size for leaf in jax.tree.leaves(carry))])
+    length, all_steps = chunk_length(steps, values, weights), keeps_all(steps, kept, tuning)
     if not all_steps:
         length = near_divisor(steps, max(length, math.isqrt(steps)))  # a chunk of few steps would save little memory
     return ChunkPlan(chunk or length, all_steps, tuning)
@@ -197,8 +209,9 @@ def _run(step: Step, calls: Calls, params: PyTree, carry: PyTree, xs: PyTree, pl
 
     def backward(residuals: PyTree, cotangents: PyTree) -> tuple[PyTree, PyTree, PyTree]:
         arrays, saved, xs, wanted = residuals
-        linear = LinearStep(step, calls, Distinct(told_apart(arrays), build), _first(saved.carries), _first(xs), wanted.value)
-        return _backward(linear, saved, xs, cotangents, plan)
+        with _advice_on_closures():
+            linear = LinearStep(step, calls, Distinct(told_apart(arrays), build), _first(saved.carries), _first(xs), wanted.value)
+            return _backward(linear, saved, xs, cotangents, plan)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
@@ -253,7 +266,7 @@ def _step(linear: LinearStep, fixed: list[Any], walked: PyTree, of_step: Any) ->
     residuals, inputs = linear.recompute(saved.carries, x, saved.kept)
     d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
     matrices = linear.add_matrix_gradients(matrices, inputs, d_outputs, chunk=False)
-    return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
+    return (d_before, (matrices, added(raw, d_raw))), d_x
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, walked: PyTree, of_chunk: PyTree) -> tuple[PyTree, PyTree]:
@@ -262,7 +275,8 @@ def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, walked: PyTree
     if not plan.all_steps:
         _, _, saved = _with_steps(linear.advance, _first(saved.carries), xs, plan)
     d_after, (matrices, raw) = walked
-    varying, inputs = jax.vmap(linear.recompute)(saved.carries, xs, saved.kept)
+    in_batch: Any = jax.vmap if linear.is_alike_in_batches else _one_by_one
+    varying, inputs = in_batch(linear.recompute)(saved.carries, xs, saved.kept)
     one, d_y = jax.eval_shape(_first, (varying, d_ys))
     equal = linear.equal_cotangents(one, fixed, (d_after, d_y))  # the scan stores each cotangent once
 
@@ -270,11 +284,17 @@ def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, walked: PyTree
         d_after, raw = walked
         residuals, d_y = of_step
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
-        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
+        return (d_before, added(raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
 
-    (d_before, raw), (stored, d_x) = scan(body, (d_after, raw), (varying, d_ys), plan.tuning, reverse=True)
+    steps = jax.tree.leaves(xs)[0].shape[0]
+    (d_before, raw), (stored, d_x) = scan(body, (d_after, raw), (varying, d_ys), plan.tuning, reverse=True, steps=steps)
     matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal], chunk=True)
     return (d_before, (matrices, raw)), d_x
+
+
+def _one_by_one(function: Any) -> Any:
+    """Return a function of the steps of a chunk that computes them one after another, with what `jax.vmap` would compute for most."""
+    return lambda *args: lax.map(lambda of_step: function(*of_step), args)
 
 
 def _as_array(leaf: Any) -> Any:

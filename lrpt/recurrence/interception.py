@@ -9,11 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend import core
 from jaxtyping import PyTree
 
 from lrpt.matrices import Composite, Projection, is_operator
 from lrpt.matrices.fitting import as_input
+from lrpt.recurrence.dependence import depends
 from lrpt.recurrence.leaves import Leaves, distinct, index_by_identity, inexact
 from lrpt.recurrence.loops import Step, in_words
 from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
@@ -218,15 +218,6 @@ def have_gradient(results: Callable[..., list[Any]], floats: Sequence[Any], carr
         return pull([(factor * y).astype(y.dtype) for y in ys])[0]  # cotangents of the types of the results, and known by the factor
 
     return depends(jax.make_jaxpr(gradients)(carry, x, 1.0).jaxpr, len(jax.tree.leaves((carry, x))))
-
-
-def depends(jaxpr: Any, first: int) -> list[bool]:
-    """Return for each result of a jaxpr whether it depends on an argument from number `first` on."""
-    reached = set(jaxpr.invars[first:])
-    for equation in jaxpr.eqns:
-        if any(not isinstance(v, core.Literal) and v in reached for v in equation.invars):
-            reached.update(equation.outvars)
-    return [not isinstance(v, core.Literal) and v in reached for v in jaxpr.outvars]
 
 
 def _refuse_use(params: PyTree, used: Sequence[Any]) -> None:

@@ -9,7 +9,9 @@ from jax.extend import core
 from jaxtyping import Array, PyTree
 
 from lrpt.matrices import WithGradient
-from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, replayed
+from lrpt.precision import at_least_single
+from lrpt.recurrence.dependence import depends, is_alike_in_batches
+from lrpt.recurrence.interception import Replay, is_of_its_apply, replayed
 from lrpt.recurrence.leaves import Distinct, Leaves, index_by_identity, inexact, is_inexact
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
@@ -52,6 +54,7 @@ class LinearStep:
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
         self._varying = depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))[: self._pull_tree.num_leaves]
         residuals = zip(self._jaxpr.jaxpr.outvars, self._varying, strict=False)
+        self.is_alike_in_batches = is_alike_in_batches(self._jaxpr.jaxpr)
         self._residuals = Residuals.of(self._jaxpr.jaxpr, [residual for residual, varies in residuals if varies])
 
     def _linearize(self, operators: list[Any], arrays: list[Array], carry: PyTree, x: PyTree, kept: list[Any]) -> tuple[Any, list[Any]]:
@@ -113,10 +116,13 @@ class LinearStep:
         return [next(j for j, other in enumerate(variables) if other is variable) for variable in variables]
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
-        """Return zero-initialized gradient accumulators: of the arrays of operators, by their places, and of the raw parameters."""
+        """Return gradient accumulators of zeros: of the arrays of operators, by their places, and of the raw parameters.
+
+        They have at least 32 bits. A sum of bfloat16 stops growing at 256 times its terms.
+        """
         used = {i for product in self.calls.products for part in product.parts for i in part.places} - self.wanted.frozen
         matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
-        return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
+        return jax.tree.map(lambda a: at_least_single(jnp.zeros_like(a)), (matrices, inexact(self._raw())[0]))
 
     def _raw(self) -> list[Array]:
         return Leaves.of(self.build(self.arrays)).raw()
@@ -138,7 +144,7 @@ class LinearStep:
                 continue
             for i, gradient in product.by_place(_gradient(prepared.operator, v, d_y, chunk), self.arrays):
                 if i in sums:
-                    sums[i] = sums[i] + gradient
+                    sums[i] = added(sums[i], gradient)
         return sums
 
     def by_array(self, gradients: tuple[dict[int, Array], list[Array]]) -> list[Any]:
@@ -149,7 +155,17 @@ class LinearStep:
         for array, gradient in zip(inexact(self._raw())[0], raw, strict=True):
             i = place[id(array)]
             sums[i] = sums[i] + gradient if i in sums else gradient
-        return [sums.get(i, jnp.zeros_like(a)) if is_inexact(a) else None for i, a in enumerate(self.arrays)]
+        return [sums[i].astype(a.dtype) if i in sums else zeros_if_inexact(a) for i, a in enumerate(self.arrays)]
+
+
+def added(total: PyTree, part: PyTree) -> PyTree:
+    """Return a sum in the types of the total, which may have more bits than the part."""
+    return jax.tree.map(lambda a, b: a + b.astype(a.dtype), total, part)
+
+
+def zeros_if_inexact(array: Any) -> Any:
+    """Return the gradient of an array that is not used, None if it is not differentiable."""
+    return jnp.zeros_like(array) if is_inexact(array) else None
 
 
 def _gradient(operator: Any, v: Any, cotangent: Any, chunk: bool) -> Any:

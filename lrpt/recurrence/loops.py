@@ -87,15 +87,22 @@ def plain(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning 
 
 
 def scan(
-    body: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], carry: PyTree, xs: PyTree, tuning: Tuning, reverse: bool = False
+    body: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    carry: PyTree,
+    xs: PyTree,
+    tuning: Tuning,
+    reverse: bool = False,
+    steps: int | None = None,
 ) -> tuple[PyTree, PyTree]:
     """Run `lax.scan` with as many steps in an iteration as the tuning says: one if their number is symbolic.
 
+    `steps` is their number, if `xs` may hold no array.
+
     With a single step, nothing asks for the device: a network whose parameters are only counted is traced for one.
     """
-    steps = jax.tree.leaves(xs)[0].shape[0]
-    several = is_known(steps) and steps > 1
-    return lax.scan(body, carry, xs, reverse=reverse, unroll=min(tuning.unrolled, steps) if several else 1)
+    length: Any = jax.tree.leaves(xs)[0].shape[0] if steps is None else steps
+    several = is_known(length) and length > 1
+    return lax.scan(body, carry, xs, steps, reverse=reverse, unroll=min(tuning.unrolled, length) if several else 1)
 
 
 def checkpoint(step: Step, params: PyTree, carry: PyTree, xs: PyTree, tuning: Tuning = BY_RULE) -> tuple[PyTree, PyTree]:

@@ -79,6 +79,7 @@ def _recur(
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
         return carry, _read(readout, ys, outputs)
     body = checked_step(step) if outputs == "info" else _without_info(checked_step(step))
+    carry = _settled(body, params, carry, xs)
     leaf = _leaf_that_is_output(body, params, carry, xs) if outputs == "last" else None
     if mask is not None:
         body = _masked(body)
@@ -93,6 +94,15 @@ def _recur(
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
     (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jax.tree.map(jnp.zeros_like, y)), xs)
     return carry, _read(readout, y, outputs)
+
+
+def _settled(body: Step, params: PyTree, carry: PyTree, xs: PyTree) -> PyTree:
+    """Return the carry in the types that the step returns, where its own come from Python numbers. `lax.scan` would change these inside."""
+    if not any(jax.typeof(leaf).weak_type for leaf in jax.tree.leaves(carry)):
+        return carry
+    x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), xs)
+    after, _ = jax.eval_shape(body, params, carry, x)
+    return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype) if jax.typeof(a).weak_type else a, carry, after)
 
 
 def _run(

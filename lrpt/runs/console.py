@@ -42,6 +42,10 @@ class Console:
         """Print one line."""
         self.out.print(text)
 
+    def note(self, text: str) -> None:
+        """Print one line, of a quiet console too, then to standard error."""
+        (self.err if self.out.quiet else self.out).print(text)
+
     def warn(self, text: str) -> None:
         """Print a warning in one line. The run goes on."""
         self.err.print(f"lrpt: warning: {text}")

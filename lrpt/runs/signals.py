@@ -7,8 +7,12 @@ from types import FrameType, TracebackType
 from typing import Self
 
 
-class Interrupted(Exception):
-    """Training stopped by a signal. Everything up to `update` is on disk."""
+class Interrupted(KeyboardInterrupt):
+    """Training stopped by a signal. Everything up to `update` is on disk. As after Ctrl-C, `except Exception` lets it pass.
+
+    Attributes:
+      code: exit status for a program that the signal ends, 128 plus the number of the signal.
+    """
 
     def __init__(self, signal_number: int, update: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} at update {update}; the same command resumes there")
@@ -83,5 +87,5 @@ class CtrlC:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
-        if self.received and isinstance(error, Exception) and not isinstance(error, Interrupted):
+        if self.received and isinstance(error, Exception):
             raise KeyboardInterrupt from None

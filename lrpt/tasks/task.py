@@ -7,13 +7,20 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import checkify
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, in_words
 from lrpt.scaling import UNSCALED, Scaling
 
 AnyVocabulary = Vocabulary | ByteVocabulary
+
+TRACED = (
+    "JAX traces `example`: hold the data in `arrays` as arrays of NumPy or JAX, not as lists, and let the index select from them only, "
+    "without int(index) or an `if`"
+)
+"""Note on errors of examples."""
 
 
 class Example(NamedTuple):
@@ -59,11 +66,37 @@ class Split:
         rows = jnp.asarray(indices)
         if rows.ndim != 1 or not jnp.issubdtype(rows.dtype, jnp.integer):
             raise UsageError(f"indices are {rows.dtype} of shape {rows.shape}: give the numbers of examples, integers of shape (b,)")
+        self._check_indices(indices)
         traced = jax.tree.map(lambda a: a if isinstance(a, jax.Array) else jnp.asarray(a), arrays)  # an index may only select from these
-        found = jax.vmap(self.example, (None, 0))(traced, rows)
+        try:
+            found = jax.vmap(self.example, (None, 0))(traced, rows)
+        except jax.errors.JAXTypeError as error:
+            error.add_note(TRACED)
+            raise
         if not isinstance(found, Example):
             raise UsageError(f"an example of the task is a {type(found).__name__}: return an lrpt.tasks.Example(inputs, targets, mask)")
         return found
+
+    def _check_indices(self, indices: Any) -> None:
+        """Raise a UsageError if an index on the host is that of no example. JAX would take the nearest row of an array."""
+        known = np.asarray([] if isinstance(indices, jax.Array) else indices)
+        if known.size and not (known.min() >= 0 and known.max() < self.size):
+            wrong = known.min() if known.min() < 0 else known.max()
+            raise UsageError(f"indices contain {wrong}: the split has the examples 0 to {self.size - 1}")
+
+    def check_size(self, name: str) -> None:
+        """Raise a UsageError if the last example reads behind the end of an array, where JAX would read its last entry again.
+
+        Args:
+          name: name of the split.
+        """
+        traced = jax.tree.map(jnp.asarray, self.arrays)
+        try:
+            error, _ = checkify.checkify(self.example, errors=checkify.index_checks)(traced, jnp.int32(self.size - 1))
+        except Exception:  # of the example itself, which `batch` reports, or of an operation that cannot be checked
+            return
+        if error.get():
+            raise UsageError(f"split '{name}' has size {self.size}, and its last example reads behind the end of an array")
 
 
 @dataclass(frozen=True)
@@ -113,6 +146,8 @@ class Task:
 
     def check_splits(self) -> None:
         """Raise a UsageError unless there are the splits that training needs."""
+        if not isinstance(self.splits, Mapping):
+            raise UsageError(f"the splits of the task are {in_words(self.splits)}: give a mapping of 'train', 'valid' and 'test'")
         if missing := [name for name in ("train", "valid", "test") if name not in self.splits]:
             raise UsageError(
                 f"the task has the splits {', '.join(self.splits) or 'none'}: add {' and '.join(missing)}; one split may have several names"

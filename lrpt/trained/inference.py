@@ -39,7 +39,10 @@ class Inference:
           UsageError: they are text, have another shape than those of the task, or hold a symbol that is not one of the network's.
         """
         check_no_text(inputs, "inputs are text: encode them, as in trained.vocabulary.encode(text)[None]")
-        given = jnp.asarray(inputs)
+        try:
+            given = jnp.asarray(inputs)
+        except ValueError as error:  # NumPy calls it an inhomogeneous shape
+            raise UsageError("inputs have several lengths: pad them to one length, and give a mask (batch, time)") from error
         self._check_vectors(given)
         given = self._as_floats(given)
         check_symbols(given, self.interface.input_size)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Generic, Protocol, TypeVar
 
-from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_positive
+from lrpt.errors import LARGEST_COUNT, UsageError, check_at_least, check_at_most, check_positive, in_words
 from lrpt.metrics import is_lower_better
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
@@ -16,6 +16,7 @@ from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
 from lrpt.tasks.sources import take_paths
 from lrpt.tasks.task import Task
+from lrpt.training.origin import with_digest
 
 EVALUATED_AT_ONCE = 500
 """Examples that are evaluated at once, unless the configuration says otherwise."""
@@ -116,10 +117,29 @@ class RunConfig(Generic[D]):
     train: TrainConfig
     data: D
 
+    def __post_init__(self) -> None:
+        for name, kind, example in (("optim", OptimConfig, "OptimConfig('adam')"), ("train", TrainConfig, "TrainConfig(updates=1000)")):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                given = value.__name__ if isinstance(value, type) else in_words(value)
+                raise UsageError(f"{name} is {given}: give an object of {kind.__name__}, such as {example}")
+
     def build_task(self, seed: int) -> Task:
-        """Return the task of a seed, with the network's own metrics added."""
+        """Return the task of a seed, with the network's own metrics added.
+
+        A task of the user's that does not say how its data are identified gets a digest of them.
+
+        Raises:
+          UsageError: `build` does not return a `Task`, or its splits are not those that training needs.
+        """
         task = self.data.build(seed)
+        if not isinstance(task, Task):
+            raise UsageError(f"build of {type(self.data).__name__} returns {in_words(task)}: return an lrpt.tasks.Task")
         task.check_splits()
+        if type(self.data).__module__.partition(".")[0] != "lrpt":
+            for name, split in task.splits.items():
+                split.check_size(name)
+            task = with_digest(task)
         return replace(task, summarize=lambda means: self.model.summarize(task.summarize(means)))
 
     @property

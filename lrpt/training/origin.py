@@ -1,8 +1,14 @@
 """SHA-256 digests of the data and of the start arrays of a run. A resumed run is refused if its own are different."""
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from lrpt.errors import UsageError
 from lrpt.files import MOST
@@ -18,6 +24,23 @@ def digests(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {name: metadata[name] for name in DIGESTS if metadata.get(name) is not None}
 
 
+def with_digest(task: Task) -> Task:
+    """Return a task whose metadata identify its data, by the SHA-256 of the arrays of all splits if the task names no other."""
+    return task if digests(task.metadata) else replace(task, metadata={**task.metadata, SPLITS: _digest_of(task)})
+
+
+def _digest_of(task: Task) -> str:
+    content = hashlib.sha256()
+    for name, split in sorted(task.splits.items()):
+        content.update(f"{name} {split.size}".encode())
+        for leaf in jax.tree.leaves((split.arrays, split.lengths)):
+            is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            array = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+            if not array.dtype.hasobject:
+                content.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return content.hexdigest()
+
+
 def check_data(path: Path, before: Mapping[str, Any], task: Task, advice: str) -> None:
     """Raise a UsageError, which ends with the advice, if a run was trained on other data than those of this task.
 
@@ -30,8 +53,10 @@ def check_data(path: Path, before: Mapping[str, Any], task: Task, advice: str) -
     check_text(path, before.get(TEXT), task, advice)
     splits, now = before.get(SPLITS), task.metadata.get(SPLITS)
     if splits not in (None, now):
-        what = f"other splits or lengths of sequences than {name_of_text(task.metadata)} has now (SHA-256 {splits}, not {now})"
-        raise UsageError(f"{path} holds a run on {what}: restore the file, or {advice}", code=1)
+        of_file = task.metadata.get(TEXT) is not None
+        other = f"splits or lengths of sequences than {name_of_text(task.metadata)} has" if of_file else "data than its task has"
+        what = f"other {other} now (SHA-256 {splits}, not {now})"
+        raise UsageError(f"{path} holds a run on {what}: restore {'the file' if of_file else 'them'}, or {advice}", code=1)
 
 
 def check_text(path: Path, before: str | None, task: Task, advice: str, name: str = "") -> None:

@@ -91,7 +91,7 @@ class Run(Setup):
         starting.check_file(self, result)
         self._warn_of_changes("its result is of the old code")
         self.result = result
-        self.console.say(f"{self.label}: finished already, see {self.path / RESULT}")
+        on_primary(self.console.note, f"{self.label}: finished already, see {self.path / RESULT}")
         return True
 
     def start(self) -> TrainState:
@@ -228,7 +228,10 @@ class Run(Setup):
     def _give_up(self, what: str, update: int, loss: float) -> None:
         """Raise the error of a loss that is not finite or too large, and record it for reports."""
         last = on_primary(self._last_good_checkpoint)
-        advice = "look for values in the data that are not finite, or start over in another --workdir with a lower --optim.learning-rate"
+        advice = (
+            "look for values in the data that are not finite and for labels that are no class, or start over in another --workdir with a "
+            "lower --optim.learning-rate"
+        )
         on_primary(self.directory.write_failure, update, f"the {what} loss is {loss}")
         fail_together(UsageError(f"{self.label} in {self.path}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1))
 

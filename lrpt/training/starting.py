@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,16 @@ def is_complete(setup: Setup, result: Mapping[str, Any]) -> bool:
 
 
 def check_file(setup: Setup, result: Mapping[str, Any]) -> None:
-    """Raise a UsageError if the user's file is no longer the one that a finished run has read.
+    """Raise a UsageError if the user's file, or the data of a task of the user's, are no longer those that a finished run has read.
 
-    A published file is compared with its checksum whenever it is read. A file that is gone is not needed any more.
+    A published file is compared with its checksum whenever it is read. Data that are gone are not needed any more.
     """
     before, file = origin.digests(result.get("data", {})), getattr(setup.config.data, "file", None)
     if before and isinstance(file, Path) and on_primary(file.exists):
         origin.check_data(setup.path, before, setup.task, "name another --workdir")
+    elif before.keys() == {origin.SPLITS}:  # a task of the user's: see `origin.with_digest`
+        with suppress(OSError):
+            origin.check_data(setup.path, before, setup.task, "name another --workdir")
 
 
 def newest_checkpoint(

@@ -18,7 +18,7 @@ from lrpt.matrices import Bias, Composite, Dense, Diagonal, LowRank, Projection,
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast, recur
-from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
+from lrpt.recurrence.deferred import _plan, chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
 from lrpt.recurrence.products import is_costly
 
@@ -500,3 +500,73 @@ def test_memory_of_a_training_step():
     assert temporary(784, "fast") < 32 * 2**20 < temporary(784, "plain")
     assert temporary(1568, "fast") - temporary(784, "fast") < 1.1 * 784 * (state + projected)
     assert temporary(1568, "fast", store="boundaries") - temporary(784, "fast", store="boundaries") < 0.15 * 784 * state
+
+
+def sums_of_bfloat16(chunk, parameters):
+    """The gradient of a matrix and of a bias by a loop, where each of 2,048 steps adds about the same."""
+    steps = 2048
+
+    def step(params, carry, x):
+        carry = jnp.tanh(0.01 * params[0].apply(carry) + 0.01 * params[1][None] + x)
+        return carry, (carry, None)
+
+    def loss(params):
+        xs = jnp.full((steps, 1, 4), 0.5, params[1].dtype)
+        return recur(step, params, xs[0], xs, loop="fast", tuning=Tuning(chunk=chunk))[1].astype(jnp.float32).sum()
+
+    kernel, bias = jax.grad(loss)(parameters)
+    return np.float32(kernel.kernel[0, 0]), np.float32(bias[0])
+
+
+def test_sums_over_steps_have_32_bits():
+    """A sum of bfloat16 would stop growing at 256 times its terms."""
+    exact = Dense(jnp.zeros((4, 4))), jnp.zeros(4)
+    expected = sums_of_bfloat16(64, exact)
+    for chunk in (1, 16):
+        found = sums_of_bfloat16(chunk, jax.tree.map(lambda a: a.astype(jnp.bfloat16), exact))
+        np.testing.assert_allclose(found, expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4])
+@pytest.mark.parametrize("store", ["all", "boundaries"])
+def test_a_linear_step_without_outputs(chunk, store):
+    """Its residuals do not vary, and it has no cotangents of outputs, so nothing says how many steps a chunk has but its inputs."""
+
+    def step(params, carry, x):
+        return params.apply(carry) + x, (None, None)
+
+    def gradient(loop):
+        tuning = Tuning(chunk=chunk, store=store)
+        return jax.grad(lambda params: recur(step, params, jnp.ones((2, 3)), jnp.ones((5, 2, 3)), loop=loop, tuning=tuning)[0].sum())(
+            Dense(0.3 * jnp.eye(3) + 0.1)
+        ).kernel
+
+    np.testing.assert_allclose(gradient("fast"), gradient("plain"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("pack", ["never", "always"])
+def test_a_carry_of_python_numbers_with_bfloat16(loop, pack):
+    """Its gradient has the type of the carry, whatever the type that the step makes of it."""
+
+    def step(params, carry, x):
+        carry = jnp.tanh(params.apply(carry) + x)
+        return carry, (carry, None)
+
+    def loss(carry):
+        mask = jnp.ones((5, 2), bool)
+        xs, matrix = jnp.ones((5, 2, 3), jnp.bfloat16), Dense(jnp.eye(3, dtype=jnp.bfloat16))
+        return recur(step, matrix, carry, xs, mask, loop=loop, tuning=Tuning(pack=pack))[1].astype(float).sum() + (carry * carry).sum()
+
+    carry = jnp.full((2, 3), 0.3)
+    assert carry.weak_type
+    assert jax.grad(loss)(carry).dtype == jnp.float32
+
+
+def test_a_wide_state_counts_in_the_length_of_chunks():
+    """An elementwise cell has no products, and its chunks have to fit into a cache, too."""
+    calls = trace_calls(
+        lambda params, carry, x: (jnp.tanh(params * carry + x), None), jnp.ones((1, 10)), jnp.ones((1, 10)), jnp.ones((1, 10))
+    )
+    assert _plan(64, calls, jax.ShapeDtypeStruct((1, 500_000), jnp.float32), 10, Tuning()).length == 1
+    assert _plan(64, calls, jax.ShapeDtypeStruct((1, 10), jnp.float32), 10, Tuning()).length > 1

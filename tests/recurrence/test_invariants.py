@@ -13,8 +13,9 @@ from table import assert_close
 
 from lrpt.matrices import Bias, Composite, Dense, LowRank
 from lrpt.pytrees import register_fields
-from lrpt.recurrence import LOOPS, fast, residuals
-from lrpt.recurrence.interception import Replay, Survey, depends, replayed, trace_calls
+from lrpt.recurrence import LOOPS, Tuning, fast, recur, residuals
+from lrpt.recurrence.dependence import depends
+from lrpt.recurrence.interception import Replay, Survey, replayed, trace_calls
 from lrpt.recurrence.leaves import Leaves, NotApplied, distinct
 from lrpt.recurrence.linearize import LinearStep, Wanted
 from lrpt.recurrence.residuals import LONGEST
@@ -133,12 +134,31 @@ def test_parts_of_an_operator_hold_its_arrays():
         fast(step, matrix, CARRY, XS)
 
 
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
+@pytest.mark.parametrize("store", ["all", "boundaries"])
+def test_random_numbers_of_every_kind_of_key(kind, store):
+    """The backward pass draws the masks of the forward pass again: a batch of steps would draw others from keys of kind rbg."""
+    matrix = Dense(normal(SIZE, SIZE))
+    keys = jax.random.split(jax.random.key(0, impl=kind), STEPS)
+
+    def step(params, carry, key):
+        carry = jnp.tanh(params.apply(carry * jax.random.bernoulli(key, 0.5, carry.shape)) + 0.1)
+        return carry, (carry, None)
+
+    def gradient(loop):
+        tuning = Tuning(chunk=3, store=store)
+        return jax.grad(lambda params: recur(step, params, CARRY, keys, loop=loop, tuning=tuning)[1].sum())(matrix).kernel
+
+    np.testing.assert_allclose(gradient("fast"), gradient("plain"), rtol=1e-5)
+
+
 def test_a_call_under_inner_control_flow_is_refused():
     def step(matrix, h, _):
         return jax.lax.scan(lambda h, _: (jnp.tanh(matrix.apply(h)), None), h, None, length=2)[0], None
 
-    with pytest.raises(jax.errors.UnexpectedTracerError):
+    with pytest.raises(jax.errors.UnexpectedTracerError) as error:
         jax.grad(lambda kernel: jnp.sum(fast(step, Dense(kernel), CARRY, XS)[0]))(normal(SIZE, SIZE))
+    assert any("in calls of `apply` outside of lax.scan and lax.cond" in note for note in error.value.__notes__)
 
 
 def test_a_value_that_is_differentiated_is_an_argument_of_the_step():
