@@ -211,7 +211,7 @@ def _repeated(judged: Judged) -> str:
     test = judged.quantity(REPEATED, "test accuracy")
     if not test.observed:
         return ""
-    return f" The author's LR-GRU run, repeated from its initial parameters, has {test.ours} (published {test.quantity.published})."
+    return f" The author's LR-GRU run, repeated, has {test.ours} (published {test.quantity.published})."
 
 
 def _on_repetition(judged: Judged) -> str:
