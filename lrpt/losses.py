@@ -49,9 +49,11 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
     .. math::
         \sum_k \max(0, 1 - s_k y_k)^2, \quad y_k = 1 \text{ for the target, else } -1
 
+    A target that is no class, 0 to k - 1, has the loss NaN.
+
     Args:
       scores: s, one for each class.
-      targets: the class of each example, below k.
+      targets: the class of each example.
       over: 'sum' over classes (Miceli Barone 2016, appendix A.1), or their 'mean' (l2hinge_classifier.py).
 
     Raises:
@@ -60,7 +62,8 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
     check_choice("over", over, get_args(Over))
     check_classes(scores, targets)
     signs = 2 * jax.nn.one_hot(at_least_32_bits(targets), scores.shape[-1], dtype=scores.dtype) - 1
-    return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
+    losses = getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
+    return jnp.where((targets >= 0) & (targets < scores.shape[-1]), losses, jnp.nan)
 
 
 def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:

@@ -189,3 +189,12 @@ def test_accuracy_takes_one_class_for_each_prediction(targets, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for users, whom no type check stops before
     with pytest.raises(UsageError, match=r"expected integers of shape \(4,\), one class for each prediction"):
         accuracy(jnp.zeros((4, 3)), targets)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 100])
+def test_a_target_that_is_no_class_is_not_a_number(wrong):
+    """A label of -1, which often marks steps to leave out, would otherwise be that of the last class."""
+    for loss in (cross_entropy, squared_hinge):
+        losses = loss(jnp.zeros((2, 3)), jnp.array([2, wrong]))
+        assert np.isfinite(losses[0])
+        assert np.isnan(losses[1])

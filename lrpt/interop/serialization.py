@@ -68,7 +68,7 @@ def _from_state_dict(matrix: Any, state: PyTree) -> Any:
 
 
 def register_matrix(kind: type, name: str) -> None:
-    """Register a class of matrices of your own, which `lrpt.matrices.register_matrix` or `register_fields` made a pytree.
+    """Register a class of matrices of your own, which `lrpt.pytrees.register_fields` made a pytree.
 
     Args:
       kind: the class, whose static fields are JSON values.

@@ -1,4 +1,4 @@
-"""What a jaxpr says of a step: which results depend on which arguments, and whether a batch of steps computes the same as each."""
+"""Dependence of the results of a jaxpr on its arguments, and whether a batch of steps computes the same as each step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Programs of `jax.export` that take and return parameters, states and matrices of this library are written to files and read again."""
 
+from dataclasses import dataclass, field, replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from flax import serialization
 from jax import export
 
-import lrpt.interop.serialization  # noqa: F401  # registers the classes
+import lrpt.interop.serialization  # registers the classes
 from lrpt.cells import CELLS, CellSpec, ConditionalInput, DepthStream, LSTMCarry, conditional_cell
 from lrpt.cells.highway import highway, highway_template
 from lrpt.errors import UsageError
@@ -15,6 +17,7 @@ from lrpt.matrices import Dense, LowRank, Sparse, Sum
 from lrpt.networks.protocol import Start
 from lrpt.optim import clip_by_norm_or_shrink
 from lrpt.parametrizations import FORMS, MatrixConfig, init_parameters
+from lrpt.pytrees import register_fields
 
 N, ROWS = 8, 3
 
@@ -108,3 +111,23 @@ def test_a_matrix_of_another_kind_is_one_line(content, given):
     matrix = LowRank(jnp.ones((1, 2)), jnp.ones((1, 2)))
     with pytest.raises(UsageError, match=f"the content has {given} for a LowRank: expected left, right; give the target it was written of"):
         serialization.from_state_dict(matrix, content)
+
+
+@register_fields
+@dataclass(frozen=True, eq=False)
+class Own:
+    row: jax.Array
+    shift: int = field(metadata={"static": True})
+
+    def apply(self, v):
+        return jnp.roll(v @ jnp.diag(self.row), self.shift, -1)
+
+
+def test_a_matrix_of_the_users_is_registered_by_a_function():
+    own = Own(jnp.arange(1.0, N + 1), 2)
+    with pytest.raises(TypeError):
+        serialization.to_bytes({"own": own})
+    lrpt.interop.serialization.register_matrix(Own, "mine.Own")
+    found = serialization.from_bytes({"own": replace(own, row=jnp.zeros(N))}, serialization.to_bytes({"own": own}))
+    np.testing.assert_array_equal(found["own"].apply(jnp.ones(N)), own.apply(jnp.ones(N)))
+    assert_same_after_roundtrip(lambda matrix, v: matrix.apply(v), own, jnp.ones((ROWS, N)))

@@ -1,6 +1,6 @@
 """Networks: initial state, loop, readout."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import flax.linen as nn
@@ -684,3 +684,32 @@ def test_predictions_at_steps_that_count_do_not_depend_on_padding_and_packing(pa
 def test_widths_that_are_no_integers_are_one_line(sizes):
     with pytest.raises(UsageError, match=r"(input|output)_size is .*: expected an integer"):
         LRD.config().build(*sizes, "last").init(jax.random.key(0), XS)
+
+
+@pytest.mark.parametrize("width", [0, "3", 2.0, True])
+def test_sizes_of_a_network_are_checked_when_it_is_built(width):
+    for sizes in ((width, 2), (2, width)):
+        with pytest.raises(UsageError, match=r"(input|output)_size is .*: expected an integer, 1 or more"):
+            ModelConfig("gru", 3, parametrization="dense").build(*sizes, "last")
+
+
+def test_variables_of_another_cell_are_one_line():
+    inputs = jnp.zeros((2, 4, 3))
+    models = [ModelConfig(cell, 5, parametrization="dense").build(3, 2, "last") for cell in ("gru", "elman")]
+    variables = models[1].init(jax.random.key(0), inputs)
+    with pytest.raises(UsageError, match="the variables do not fit them: give inputs of the width"):
+        models[0].apply(variables, inputs)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"), [(lambda h: h[0], r"\(5,\): expected \(2, 5\)"), (lambda h: jnp.tile(h, 2), r"\(2, 10\): expected \(2, 5\)")]
+)
+def test_outputs_of_another_shape_than_the_cell_says(output, says, monkeypatch):
+    def step(params, carry, x):
+        carry, (y, info) = CELLS["elman"].step(params, carry, x)
+        return carry, (output(y), info)
+
+    monkeypatch.setitem(CELLS, "mine", replace(CELLS["elman"], step=step))
+    model = ModelConfig("mine", 5, parametrization="dense").build(3, 2, "all")
+    with pytest.raises(UsageError, match=f"the step has an output of shape {says}.*a cell of your own says how wide"):
+        model.init(jax.random.key(0), jnp.zeros((2, 4, 3)))

@@ -371,3 +371,13 @@ def test_epsilon_stands_in_the_root_where_the_source_has_one(recipe):
         v = 0.9 * v + 0.1 * 1e-10
     for leaf in jax.tree.leaves(change):
         np.testing.assert_allclose(leaf, -1e-3 * 1e-5 / np.sqrt(v + EPSILONS[recipe]), rtol=1e-4)
+
+
+def test_a_chain_in_the_place_of_a_recipe_is_one_line(monkeypatch):
+    config = OptimConfig("adam")
+    object.__setattr__(config, "recipe", optax.adam(1e-3))  # these tests check types in the constructor, and the library does not
+    with pytest.raises(UsageError, match=r"optim.recipe is an optax chain: give a name, after lrpt.optim.RECIPES\['mine'\] = "):
+        config.__post_init__()
+    monkeypatch.setitem(RECIPES, "mine", optax.adam(1e-3))
+    with pytest.raises(UsageError, match=r"RECIPES\['mine'\] is a GradientTransformationExtraArgs: enter lrpt.optim.RECIPES\['mine'\] = "):
+        OptimConfig("mine", 0.1).build()

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +27,8 @@ from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
+from lrpt.pytrees import register_fields
 from lrpt.runs import weights
 from lrpt.runs.files import sealed
 from lrpt.tasks import CopyMemory
@@ -604,3 +607,45 @@ def test_a_directory_of_several_runs_is_told_with_one_of_them(tmp_path):
         load(tmp_path)
     with pytest.raises(UsageError, match=r"name the directory of a run$"):
         load(tmp_path / "a")
+
+
+@register_fields
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """A circulant matrix that indexes its array."""
+
+    row: jax.Array
+
+    def apply(self, v):
+        return v @ self.to_dense()
+
+    def to_dense(self):
+        n = jnp.arange(self.row.size)
+        return self.row[(n[None] - n[:, None]) % self.row.size]
+
+
+class GatheredMatrices(Parametrization):
+    settings = ()
+
+    @nn.compact
+    def __call__(self):
+        return {name: Gathered(**self.factor(name, row=(spec.n_out,))) for name, spec in self.specs.items()}
+
+
+def test_a_matrix_may_index_its_arrays(tmp_path, monkeypatch):
+    """Those of a file are of NumPy, which traced numbers do not index."""
+    monkeypatch.setitem(PARAMETRIZATIONS, "gathered", GatheredMatrices)
+    train = TrainConfig(updates=1, batch_size=4, evaluate_every=1, evaluation_batch=10)
+    fit(RunConfig(ModelConfig("gru", 4, parametrization="gathered"), OptimConfig("adam"), train, CopyMemory(lag=2)), {0: tmp_path / "run"})
+    trained = load(tmp_path / "run")
+    inputs = trained.task.splits["test"].batch(trained.task.splits["test"].arrays, [0, 1]).inputs
+    expected = trained.predict(inputs)
+    numbers = {**trained.variables, "params": jax.tree.map(np.asarray, trained.variables["params"])}
+    for found in (trained.model.apply(numbers, inputs), jax.jit(lambda xs: trained.model.apply(numbers, xs))(inputs)):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert lrpt.recur(*trained.over_time(inputs))[1].shape[1:] == (2, 4)
+
+
+def test_sequences_of_several_lengths_are_explained():
+    with pytest.raises(UsageError, match=r"inputs have several lengths: pad them to one length, and give a mask \(batch, time\)"):
+        load(KEPT).predict([np.ones((3, 2)), np.ones((4, 2))])

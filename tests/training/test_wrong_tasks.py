@@ -1,12 +1,13 @@
 """Tasks of a user's own that are not complete: one line before any update says what is missing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lrpt
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.networks.sequence_model import ModelConfig
@@ -31,8 +32,13 @@ class Wrong:
     kind: str
 
     def build(self, seed):
+        if self.kind == "nothing":
+            return None
         names = ("train", "valid") if self.kind == "no test" else ("train", "valid", "test")
-        splits = {name: Split(20, jnp.zeros((20, 0 if self.kind == "empty" else 4, 2)), self.example) for name in names}
+        arrays = jnp.zeros((20, 0 if self.kind == "empty" else 4, 2))
+        arrays = arrays.tolist() if self.kind == "lists" else arrays
+        splits = {name: Split(30 if self.kind == "short" else 20, arrays, self.example) for name in names}
+        splits = list(splits) if self.kind == "list of splits" else splits
         return Task(splits, 2, 2, "last", METRICS.get(self.kind, right_metrics))
 
     def example(self, arrays, index):
@@ -47,6 +53,9 @@ class Wrong:
         ("means", r"the metric 'loss' has shape \(\) for \d+ examples: return one value for each"),
         ("empty", r"a batch of training inputs has the shape \(4, 0, 2\): sequences need a step or more"),
         ("pairs", "an example of the task is a tuple: return an lrpt.tasks.Example"),
+        ("nothing", "build of Wrong returns None: return an lrpt.tasks.Task"),
+        ("list of splits", "the splits of the task are a list: give a mapping of 'train', 'valid' and 'test'"),
+        ("short", "split 'train' has size 30, and its last example reads behind the end of an array"),
     ],
 )
 def test_what_is_missing_is_said_in_one_line(kind, line, tmp_path):
@@ -125,3 +134,78 @@ def test_directories_that_are_no_paths_by_seed(directories, line):
     config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), TrainConfig(), Wrong("none"))
     with pytest.raises(UsageError, match=line):
         fit(config, directories)
+
+
+CONFIG = RunConfig(
+    ModelConfig("elman", size=3, parametrization="dense"),
+    OptimConfig("adam"),
+    TrainConfig(updates=1, evaluate_every=1, batch_size=4, evaluation_batch=8),
+    Wrong("right"),
+)
+
+
+def test_arrays_that_are_lists_are_explained(tmp_path):
+    with pytest.raises(TypeError) as error:
+        fit(replace(CONFIG, data=Wrong("lists")), {0: tmp_path / "run"})
+    assert any("hold the data in `arrays` as arrays of NumPy or JAX" in note for note in error.value.__notes__)
+
+
+@pytest.mark.parametrize("wrong", [-1, 20])
+def test_an_index_of_no_example(wrong):
+    split = CONFIG.data.build(0).splits["train"]
+    with pytest.raises(UsageError, match=f"indices contain {wrong}: the split has the examples 0 to 19"):
+        split.batch(split.arrays, [0, wrong])
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"optim": "adam"}, "optim is a str: give an object of OptimConfig, such as OptimConfig"),
+        ({"optim": CONFIG.model}, "optim is a ModelConfig: give an object of OptimConfig"),
+        ({"train": TrainConfig}, "train is TrainConfig: give an object of TrainConfig, such as TrainConfig"),
+    ],
+)
+def test_parts_in_wrong_places(changes, line):
+    with pytest.raises(UsageError, match=line):
+        replace(CONFIG, **changes)
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """A task that reads a file and says nothing of it in its metadata."""
+
+    file: str
+
+    def build(self, seed):
+        def example(arrays, index):
+            return Example(arrays["x"][index], arrays["y"][index])
+
+        arrays = dict(np.load(self.file))
+        split = Split(len(arrays["y"]), arrays, example)
+        return Task({"train": split, "valid": split, "test": split}, 2, 2, "last", right_metrics)
+
+
+def test_other_data_are_noticed_in_a_task_that_does_not_identify_them(tmp_path):
+    x, y = np.ones((8, 3, 2), np.float32), np.arange(8) % 2
+    file, run = str(tmp_path / "data.npz"), tmp_path / "run"
+    np.savez(file, x=x, y=y)
+    config = replace(CONFIG, data=FromFile(file))
+    fit(config, {0: run})
+    assert fit(config, {0: run})[0]["updates"] == 1
+    assert lrpt.load(run).task.splits["train"].size == 8
+    np.savez(file, x=x, y=1 - y)
+    longer = replace(config, train=replace(config.train, updates=2))
+    for call in (lambda: fit(config, {0: run}), lambda: fit(longer, {0: run}), lambda: lrpt.load(run).task):
+        with pytest.raises(UsageError, match="holds a run on other data than its task has now"):
+            call()
+    Path(file).unlink()
+    assert fit(config, {0: run})[0]["updates"] == 1  # a finished run does not need them
+
+
+def test_a_finished_run_says_so_in_python(tmp_path, capsys):
+    for says in ("", f"finished already, see {tmp_path / 'run'}"):
+        capsys.readouterr()
+        fit(CONFIG, {0: tmp_path / "run"})
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert says in captured.err
