@@ -36,7 +36,7 @@ from typing import Any
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
-from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.sampling import SAMPLE, TEXT_HOOKS
 from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
@@ -100,7 +100,7 @@ def _lstm_row(**model: Any) -> Preset:
 EXPERIMENT = Experiment(
     name="char_lm",
     subcommands={**SAMPLE, **SCORE},
-    **OF_TEXT,
+    **TEXT_HOOKS,
     about="Predict each character of a text from the characters before it.",
     reproduces="Miceli Barone 2018, Table 2",
     presets={

@@ -22,7 +22,7 @@ from typing import Any
 from experiments.variable_computation import network, with_resets
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.finished.schedule_tables import OF_WORDS
+from lrpt.cli.finished.schedule_tables import WORD_COMMANDS
 from lrpt.cli.finished.schedules import COMMANDS
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
@@ -68,7 +68,7 @@ def _curve(language: str) -> dict[str, Preset]:
 
 EXPERIMENT = Experiment(
     name="europarl",
-    subcommands={**COMMANDS, **OF_WORDS},
+    subcommands={**COMMANDS, **WORD_COMMANDS},
     about="Predict each character of a text, with a schedule that is learnt, or guided to white spaces.",
     reproduces="Jernite et al. 2017, section 5.2.2 and Figure 4 (by experiments.efficiency)",
     presets={

@@ -22,9 +22,9 @@ from dataclasses import replace
 from experiments.variable_computation import network
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.finished.schedule_tables import OF_MELODIES
+from lrpt.cli.finished.schedule_tables import MELODY_COMMANDS
 from lrpt.cli.finished.schedules import COMMANDS
-from lrpt.cli.finished.tunes import OF_TUNES, SAMPLE_TUNES
+from lrpt.cli.finished.tunes import SAMPLE_TUNES, TUNE_HOOKS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextNote
@@ -58,8 +58,8 @@ def _preset(model: VariableConfig) -> Preset:
 
 EXPERIMENT = Experiment(
     name="music",
-    subcommands={**COMMANDS, **SAMPLE_TUNES, **OF_MELODIES},
-    **OF_TUNES,
+    subcommands={**COMMANDS, **SAMPLE_TUNES, **MELODY_COMMANDS},
+    **TUNE_HOOKS,
     about="Predict each note of a melody; the network may decide at each step how much of its state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={

@@ -55,7 +55,7 @@ class Options(EngineOptions):
     all_rates: bool = False
     """list the runs of all learning rates in the table, not only those of the best one of each model"""
     huge: bool = False
-    """continue even if the estimated runs, parameters or bytes exceed the limits"""
+    """go on even if estimates of runs, parameters or bytes exceed the limits"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

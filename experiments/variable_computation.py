@@ -37,7 +37,7 @@ from typing import Any
 from experiments.wiki import EPOCH as TEXT8_EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.finished.schedule_tables import OF_WORDS
+from lrpt.cli.finished.schedule_tables import WORD_COMMANDS
 from lrpt.cli.finished.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
@@ -147,7 +147,7 @@ SMALL_TABLE = {
 
 EXPERIMENT = Experiment(
     name="variable_computation",
-    subcommands={**COMMANDS, **OF_WORDS},
+    subcommands={**COMMANDS, **WORD_COMMANDS},
     about="Predict each character of a text; the network may decide at each step how much of its state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
     presets={

@@ -31,7 +31,7 @@ from dataclasses import replace
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.sampling import SAMPLE, TEXT_HOOKS
 from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
@@ -103,7 +103,7 @@ def _with_long_windows(preset: Preset) -> Preset:
 EXPERIMENT = Experiment(
     name="wiki",
     subcommands={**SAMPLE, **SCORE},
-    **OF_TEXT,
+    **TEXT_HOOKS,
     about="Predict each byte of a text of Wikipedia from the bytes before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
     presets={

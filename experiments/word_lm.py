@@ -43,7 +43,7 @@ from dataclasses import replace
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.sampling import SAMPLE, TEXT_HOOKS
 from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
@@ -150,7 +150,7 @@ def _torch() -> Preset:
 EXPERIMENT = Experiment(
     name="word_lm",
     subcommands={**SAMPLE, **SCORE},
-    **OF_TEXT,
+    **TEXT_HOOKS,
     about="Predict each word of a text from the words before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
     presets={

@@ -82,10 +82,12 @@ class OneOf(Doc):
 
     @property
     def choices(self) -> list[str]:
+        """Return the names of all tables."""
         return [name for table in self.tables for name in table]
 
     @property
     def documentation(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the help of the setting."""
         *others, last = self.choices
         choices = f"{', '.join(others)} or {last}" if others else last
         return f"{self.about}: {choices}" + (f"; {self.notes}" if self.notes else "")

@@ -46,7 +46,7 @@ from dataclasses import replace
 from experiments.lattice.models import MODELS, PAPER, PTB, PUBLISHED, TEXTS, fields, sized
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.sampling import SAMPLE, TEXT_HOOKS
 from lrpt.cli.finished.scoring import SCORE
 from lrpt.optim import OptimConfig
 from lrpt.training.config import RunConfig, TrainConfig
@@ -109,7 +109,7 @@ ROWS = {
 EXPERIMENT = Experiment(
     name="lattice",
     subcommands={**SAMPLE, **SCORE, **STUDIES},
-    **OF_TEXT,
+    **TEXT_HOOKS,
     about="Predict each character of a text with lattices of two or four layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 3 to 7",
     presets={

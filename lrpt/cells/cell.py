@@ -109,8 +109,8 @@ def check_width(cell: str, spec: CellSpec) -> None:
 
 
 ANY = 64 * 5040
-"""A size for which a template is asked what does not depend on sizes. All numbers to 10, and powers of two to 1,024, divide it, because a
-template may divide the state into parts."""
+"""The size with which a template is called to find what does not depend on sizes. All numbers to 10, and powers of two to 1,024, divide it,
+because a template may divide the state into parts."""
 
 
 @dataclass(frozen=True)

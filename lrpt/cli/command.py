@@ -30,7 +30,7 @@ from lrpt.training.loop import Job, SomeFailed, fit_all, is_finished, most_toget
 from lrpt.training.observers import Observer
 from lrpt.training.selection import ENDED
 
-OF_A_BROKEN_PIPE = 128 + 13
+BROKEN_PIPE_STATUS = 128 + 13
 """exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""
 
 RUN_UNCHANGED = "the run was not changed; correct this and repeat the command"
@@ -62,7 +62,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python prints an error when it flushes on exit
-        sys.exit(OF_A_BROKEN_PIPE)
+        sys.exit(BROKEN_PIPE_STATUS)
     except RemoteFailure as error:
         sys.exit(error.code)
     except Interrupted as error:

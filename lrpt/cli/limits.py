@@ -26,7 +26,7 @@ EXAMPLES = 20_000_000
 UNITS = 200_000
 """limit of the units of a state: with more, the first update and its evaluation take minutes on a core"""
 
-OF_A_FILE = 8
+BYTES_PER_BYTE_OF_A_FILE = 8
 """bytes of memory for each byte of a file: its text, the symbols as numbers, and copies of both while it is read"""
 
 MATRICES = 3
@@ -41,12 +41,12 @@ KEPT = 36
 STEPS = 64
 """steps of a sequence, if the configuration does not give its length"""
 
-GO_ON = ", or add --huge to go on"
+HUGE_ADVICE = ", or add --huge to go on"
 
-OF_EXAMPLES = ("train_size", "test_size", "valid_size", "tunes")
+SETTINGS_OF_SIZE = ("train_size", "test_size", "valid_size", "tunes")
 """settings of data whose sum is the number of examples that are drawn"""
 
-OF_STEPS = ("length", "lag", "steps")
+SETTINGS_OF_LENGTH = ("length", "lag", "steps")
 """settings of data that give the length of a sequence; the first that is given counts"""
 
 FALLBACK = 32 * 2**30
@@ -67,14 +67,14 @@ def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "
       advice: what to do; `--huge`, which every command with limits has, is added to it.
     """
     if estimate > limit:
-        raise UsageError(f"{what}: about {_shown(estimate)}{unit}, and the limit is {_shown(limit)}{unit}: {advice}{GO_ON}")
+        raise UsageError(f"{what}: about {_shown(estimate)}{unit}, and the limit is {_shown(limit)}{unit}: {advice}{HUGE_ADVICE}")
 
 
 def refuse_memory(what: str, estimate: int, advice: str) -> None:
     """Raise a UsageError if what is asked for needs more bytes than there may be. Arguments as in `refuse`."""
     if estimate > memory_limit():
         needed, limit = (_shown(number >> 20) for number in (estimate, memory_limit()))
-        raise UsageError(f"{what} would need about {needed} MiB of memory, and the limit is {limit} MiB: {advice}{GO_ON}")
+        raise UsageError(f"{what} would need about {needed} MiB of memory, and the limit is {limit} MiB: {advice}{HUGE_ADVICE}")
 
 
 def _shown(number: int) -> str:
@@ -96,12 +96,12 @@ def check_sizes(configs: Iterable[RunConfig[Any]], huge: bool) -> None:
     """
     configs = [] if huge else list(configs)
     for path in dict.fromkeys(path for config in configs if (path := getattr(config.data, "file", None)) is not None):
-        refuse_memory(f"data.file is {path}: reading it", file_bytes(path) * OF_A_FILE, "choose a smaller --data.file")
+        refuse_memory(f"data.file is {path}: reading it", file_bytes(path) * BYTES_PER_BYTE_OF_A_FILE, "choose a smaller --data.file")
     for config in configs:
         model, data = config.model, config.data
         refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=smaller(("model", model, ("layers", "depth"))))
-        refuse("examples of the data", examples(data), EXAMPLES, advice=smaller(("data", data, OF_EXAMPLES)))
-        refuse_memory("the data", examples(data) * steps(data) * 8, smaller(_length(data), ("data", data, OF_EXAMPLES)))
+        refuse("examples of the data", examples(data), EXAMPLES, advice=smaller(("data", data, SETTINGS_OF_SIZE)))
+        refuse_memory("the data", examples(data) * steps(data) * 8, smaller(_length(data), ("data", data, SETTINGS_OF_SIZE)))
         refuse_memory("the network", model_bytes(config), _smaller_network(config))
         refuse("model.size", integer_of(model, "size", 0), UNITS, " units", smaller(("model", model, ("size",))))
 
@@ -119,7 +119,7 @@ def _smaller_network(config: RunConfig[Any]) -> str:
 
 def _length(data: Any) -> Flags:
     """Return the setting that `steps` reads."""
-    return "data", data, [name for name in OF_STEPS if isinstance(getattr(data, name, None), int)][:1]
+    return "data", data, [name for name in SETTINGS_OF_LENGTH if isinstance(getattr(data, name, None), int)][:1]
 
 
 def smaller(*settings: Flags) -> str:
@@ -130,7 +130,7 @@ def smaller(*settings: Flags) -> str:
     return f"choose a smaller {', '.join(others)} or {last}" if others else f"choose a smaller {last}"
 
 
-OF_A_FOLDER = (".abc", ".mat")
+SUFFIXES_IN_FOLDERS = (".abc", ".mat")
 """Ends of the names of files that a task reads if it is given their folder."""
 
 
@@ -139,18 +139,18 @@ def file_bytes(path: Path) -> int:
     with suppress(OSError):
         if not path.is_dir():
             return path.stat().st_size
-        return sum(each.stat().st_size for each in path.rglob("*") if each.suffix.lower() in OF_A_FOLDER and each.is_file())
+        return sum(each.stat().st_size for each in path.rglob("*") if each.suffix.lower() in SUFFIXES_IN_FOLDERS and each.is_file())
     return 0
 
 
 def examples(data: Any) -> int:
     """Return the number of examples that are drawn; 0 if they are read from files."""
-    return sum(getattr(data, name, None) or 0 for name in OF_EXAMPLES)
+    return sum(getattr(data, name, None) or 0 for name in SETTINGS_OF_SIZE)
 
 
 def steps(data: Any) -> int:
     """Estimate the number of steps of a sequence."""
-    found = (getattr(data, name, None) for name in OF_STEPS)
+    found = (getattr(data, name, None) for name in SETTINGS_OF_LENGTH)
     return next((number for number in found if isinstance(number, int)), STEPS)
 
 

@@ -44,6 +44,7 @@ class Layout:
 
     @property
     def devices(self) -> list[Any]:
+        """Return the devices that train, of all processes."""
         if self.processes == 1:
             return jax.local_devices()[: self.models * self.shards // self.stacked]
         return [device for i in range(self.processes) for device in jax.local_devices(i)[: self.shards // self.processes]]

@@ -12,8 +12,8 @@ from lrpt.errors import UsageError
 from lrpt.runs.files import write_bytes
 from lrpt.runs.named_arrays import load_arrays, save_arrays, storable
 
-OF_PYTORCH = (".pt", ".pth", ".bin")
-SUFFIXES = (".npz", ".safetensors", *OF_PYTORCH)
+PYTORCH_SUFFIXES = (".pt", ".pth", ".bin")
+SUFFIXES = (".npz", ".safetensors", *PYTORCH_SUFFIXES)
 INSTALL = "pip install -e '.[torch]'"
 SAVE = "numpy.savez(path, **{name: tensor.float().numpy() for name, tensor in module.state_dict().items()})"
 """The line that a user of PyTorch runs if safetensors is missing there and PyTorch is missing here."""
@@ -31,7 +31,7 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if path.suffix == ".safetensors":
         return _load_safetensors(path)
-    return _load_pytorch(path) if path.suffix in OF_PYTORCH else load_arrays(path)
+    return _load_pytorch(path) if path.suffix in PYTORCH_SUFFIXES else load_arrays(path)
 
 
 def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -53,7 +53,7 @@ def _serialized(path: Path, arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return the content of a .safetensors or .pt file."""
     if path.suffix == ".safetensors":
         return _safetensors(path).numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    if path.suffix not in OF_PYTORCH:
+    if path.suffix not in PYTORCH_SUFFIXES:
         raise UsageError(f"{path} has no suffix of a file of weights: name one that ends with .npz, .safetensors or .pt")
     torch, content = _torch(path), io.BytesIO()
     torch.save({name: torch.tensor(array) for name, array in arrays.items()}, content)

@@ -61,7 +61,7 @@ Cells = dict[str, tuple[Any, Recurrent]]
 """Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
 
 
-OF_CELL = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
+NAMES_IN_CELLS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
 """Names of the arrays of PyTorch's GRUCell and LSTMCell. Those of a network have a suffix, such as _l0."""
 
 
@@ -175,7 +175,7 @@ def replaced(arrays: Mapping[str, Any], changed: Mapping[str, np.ndarray]) -> di
 def _with_layer(name: str) -> str:
     """Return the name of an array without prefix. An array of a cell gets the name that it has in a network of one layer."""
     own = name.rpartition(".")[2]
-    return f"{own}_l0" if own in OF_CELL else own
+    return f"{own}_l0" if own in NAMES_IN_CELLS else own
 
 
 def _named(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

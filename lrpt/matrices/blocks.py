@@ -35,12 +35,12 @@ class BlockDiagonal:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """n_in n_out / k."""
+        """Return n_in n_out / k."""
         return self.blocks.size
 
     @property
     def diagonal_freedom(self) -> int:
-        """n: the blocks hold the diagonal."""
+        """Return n: the blocks hold the diagonal."""
         return self.shape[0]
 
     @property
@@ -87,7 +87,7 @@ class Monarch(Composite):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """k m_out (m_in + k - 1) with m = n / k: each of k m_out slices W[(a, :), (:, j)] is a matrix of rank one."""
+        """Return k m_out (m_in + k - 1) with m = n / k: each of k m_out slices W[(a, :), (:, j)] is a matrix of rank one."""
         k, p, q = self.first.shape
         return k * q * (p + k - 1)
 

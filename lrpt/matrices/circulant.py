@@ -49,12 +49,12 @@ class Circulant:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """n."""
+        """Return n."""
         return self.first_row.size
 
     @property
     def diagonal_freedom(self) -> int:
-        """1: all entries of the diagonal are equal."""
+        """Return 1: all entries of the diagonal are equal."""
         return 1
 
     @property
@@ -95,7 +95,7 @@ class ToeplitzLike:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """r (2n - r): W is a linear and invertible function of its displacement, which is any matrix of rank r. More than n counts as n."""
+        """Return r (2n - r): W is a linear, invertible function of its displacement, any matrix of rank r. More than n counts as n."""
         rank, n = self.skew.shape
         rank = min(rank, n)
         return rank * (2 * n - rank)

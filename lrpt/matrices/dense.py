@@ -30,7 +30,7 @@ class Dense:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """n_in n_out."""
+        """Return n_in n_out."""
         return self.kernel.size
 
     @property

@@ -28,7 +28,7 @@ class Diagonal:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """n."""
+        """Return n."""
         return self.diagonal.size
 
     @property

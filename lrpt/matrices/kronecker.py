@@ -39,7 +39,7 @@ class Kronecker:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """r (p + q - r) for factors of p and q entries: the entries of W, rearranged, are a p x q matrix of rank r.
+        """Return r (p + q - r) for factors of p and q entries: the entries of W, rearranged, are a p x q matrix of rank r.
 
         More terms than p or q count as the smaller of these.
         """
@@ -49,7 +49,7 @@ class Kronecker:
 
     @property
     def diagonal_freedom(self) -> int:
-        """n - min(k, p - r) min(n/k, q - r): 0 unless a factor is about as small as the rank."""
+        """Return n - min(k, p - r) min(n/k, q - r): 0 unless a factor is about as small as the rank."""
         rank, p, q = self._sizes
         k, m = self.outer.shape[1], self.inner.shape[1]
         return k * m - min(k, p - rank) * min(m, q - rank)

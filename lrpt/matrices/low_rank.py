@@ -36,7 +36,7 @@ class LowRank(Composite):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """d (n_in + n_out) - d^2, for a square matrix 2nd - d^2: L and R are unique up to an invertible d x d matrix (section 2.2).
+        """Return d (n_in + n_out) - d^2, for a square matrix 2nd - d^2: L and R are unique up to an invertible d x d matrix (section 2.2).
 
         A d above n_in or n_out counts as the smaller of these, the rank of a dense matrix.
         """

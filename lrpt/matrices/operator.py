@@ -84,7 +84,7 @@ class Matrix(Operator, Protocol):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Dimension of the set of matrices that can be stored in this form."""
+        """Return the dimension of the set of matrices that can be stored in this form."""
         ...
 
     def to_dense(self) -> Float[Array, "i o"]:

@@ -72,7 +72,7 @@ class Householder:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """k n - k (k + 1) / 2: the orthogonal matrices that move k dimensions. A k above n counts as n."""
+        """Return k n - k (k + 1) / 2: the orthogonal matrices that move k dimensions. A k above n counts as n."""
         k, n = self.vectors.shape
         k = min(k, n)
         return k * n - k * (k + 1) // 2

@@ -41,7 +41,7 @@ class Sparse:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """k n_out."""
+        """Return k n_out."""
         return self.entries.size
 
     @property

@@ -33,7 +33,7 @@ class Sum(Composite):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Sum over terms, less what a diagonal has in common with another term, and at most n_in n_out.
+        """Return the sum over terms, less what a diagonal has in common with another term, and at most n_in n_out.
 
         Several diagonals count as one. Other terms are taken to have nothing in common.
         """

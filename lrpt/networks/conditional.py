@@ -56,10 +56,12 @@ class ConditionalConfig(NetworkDefaults):
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
+        """Return how recurrent matrices are stored and initialized."""
         return self.matrices.started(self.initial)
 
     @property
     def input_matrices(self) -> MatrixConfig:
+        """Return how input matrices are stored and initialized."""
         return replace(self.recurrent_matrices, kind="dense")
 
     @property
@@ -123,10 +125,12 @@ class ConditionalNetwork(nn.Module):
 
     @property
     def cell(self) -> Cell:
+        """Return the cell of both levels."""
         return conditional_cell(self.units, self.config.slow_size)
 
     @property
     def spec(self) -> CellSpec:
+        """Return the sizes of the cell."""
         return CellSpec(self.symbols, self.config.size)
 
     def __call__(self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False) -> Float[Array, "b t v"]:
@@ -164,5 +168,6 @@ class ConditionalNetwork(nn.Module):
         return in_precision_of(jax.tree.leaves(params), self.cell.zero_carry(self.spec, (rows,)))
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
+        """Return the predictions of the outputs, time-major."""
         kernel, bias = of_readout(self.config.initial.kind, self.config.initial.scale, self.config.size)
         return nn.Dense(self.symbols, kernel_init=kernel, bias_init=bias, name="readout")(y)

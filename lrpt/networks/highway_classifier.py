@@ -140,6 +140,7 @@ class HighwayConfig(NetworkDefaults):
 
     @property
     def layer_matrices(self) -> MatrixConfig:
+        """Return how the matrices of a layer are stored and initialized."""
         return self.matrices.started(DrawConfig(), self.matrices.tied)
 
     @property
@@ -243,6 +244,7 @@ class HighwayLayer(nn.Module):
         return first, first if dropout.shared_masks else draw()
 
     def regularized(self, name: str, gate: StateGate, masks: Masks, train: bool) -> StateGate:
+        """Return a gate whose matrix has dropout and batch normalization."""
         module = RegularizedMatrix(self.config, self.axis_name, name=name)
         return gate._replace(recurrent=Computed(lambda v: module(gate.recurrent, v, masks, train=train)))
 

@@ -102,10 +102,12 @@ class RecurrentConfig(NetworkDefaults):
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
+        """Return how recurrent matrices are stored and initialized."""
         return self.matrices.started(self.initial, self.matrices.tied)
 
     @property
     def input_matrices(self) -> MatrixConfig:
+        """Return how input matrices are stored and initialized."""
         return replace(self.recurrent_matrices, **asdict(self.inputs))
 
     def owner(self, template: PyTree, name: str | None = None) -> Parameters:
@@ -146,10 +148,12 @@ class Recurrent(nn.Module):
 
     @property
     def cell(self) -> Cell:
+        """Return the cell, a stack if there are several layers."""
         return self.config.stacked_cell
 
     @property
     def spec(self) -> CellSpec:
+        """Return the sizes of the cell."""
         return self.config.cell_spec(self.input_size)
 
     @nn.compact

@@ -172,6 +172,7 @@ class VariableConfig(ModelConfig):
 
     @property
     def layer_cell(self) -> Cell:
+        """Return the cell of each layer, with its mask and gradient if it is a unit of the library."""
         return super().layer_cell if self.unit is None else variable_cell(self.unit, self.mask.epsilon, self.schedule.gradient == "cut")
 
     def scheduled(self, evaluation: str) -> Cell:
@@ -295,6 +296,7 @@ class VariableModel(SequenceModel):
     config: VariableConfig  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def run(self, xs: PyTree, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[PyTree, Array]:
+        """Run as `SequenceModel.run` does, and sow the penalty and the metrics of the schedule."""
         config = self.config
         if not config.has_scheduler:
             return super().run(xs, mask, start, inputs, train)

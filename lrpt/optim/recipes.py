@@ -41,7 +41,7 @@ def rmsprop_2016(learning_rate: LearningRate, eps: float) -> optax.GradientTrans
 
     Args:
       learning_rate: eta.
-      eps: epsilon. The original's RNN_memory.py has 1e-8; its other scripts have none, for which recipes have `NO_EPS`.
+      eps: epsilon. The original's RNN_memory.py has 1e-8; its other scripts have none; their recipes use `NO_EPS`.
     """
     return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
 
@@ -83,7 +83,7 @@ class Recipe:
         schedule.
       evaluated: `(state of the chain, parameters) -> parameters`; the parameters that are evaluated and kept, such as an average of the
         trained ones. None: the trained ones. Not together with decoupled weight decay or `return_to_best`, which change the
-        parameters behind the back of the chain.
+        parameters after the chain, so that its average would not follow.
     """
 
     description: str

@@ -84,6 +84,7 @@ class Structured(Parametrization):
         return {name: self.matrix(name, spec) for name, spec in self.specs.items()}
 
     def matrix(self, name: str, spec: MatrixSpec) -> Matrix:
+        """Create one matrix, with the arrays that its group shares."""
         arrays = self.form.arrays(name, spec, self.config)
         shared = {field: stored for field, stored in arrays.items() if self.config.tied and field in self.form.shared}
         found = self.create(name, {field: stored for field, stored in arrays.items() if field not in shared})

@@ -57,8 +57,8 @@ class Interception(ABC):
         arrays, treedef = jax.tree.flatten(operator)
         if not all(id(array) in self._places for array in arrays):
             raise TypeError(
-                f"a matrix is made of a {type(operator).__name__} whose arrays are none of its own, and whose gradient the fast loop would "
-                f"lose: give the parts in `apply_by` arrays as they are stored, or run it with {in_words('plain')}"
+                f"`apply_by` of a matrix calls a {type(operator).__name__} with arrays that the matrix does not store, so the fast loop "
+                f"would lose their gradient: give its parts the stored arrays, or run it with {in_words('plain')}"
             )
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 

@@ -54,9 +54,11 @@ class Leaves(NamedTuple):
 
     @staticmethod
     def of(params: PyTree) -> "Leaves":
+        """Return the leaves of a tree, with operators as leaves."""
         return Leaves(*jax.tree.flatten(params, is_leaf=is_operator))
 
     def raw(self) -> list[Any]:
+        """Return the leaves that are no operators."""
         return [leaf for leaf in self.leaves if not is_operator(leaf)]
 
     def intercepted(self, call: Callable[[int, Any, Any], Any], raw: Sequence[Any]) -> Any:

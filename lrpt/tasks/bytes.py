@@ -11,7 +11,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
 from lrpt.tasks.sources import take_paths, unused_places
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import OF_BYTES, identity, stream_task
+from lrpt.tasks.text import SOURCES_OF_BYTES, identity, stream_task
 
 SOURCES = ("python", "enwik8", "text8")
 
@@ -53,7 +53,7 @@ class NextByte:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why."""
-        return unused_places(self.source, self.file, OF_BYTES)
+        return unused_places(self.source, self.file, SOURCES_OF_BYTES)
 
     def build(self, seed: int) -> Task:
         """Build splits that hold the file as an array of symbol numbers. The seed has no effect.

@@ -84,6 +84,7 @@ class CopyMemory:
         return self.lag + 2 * MAX_DATA
 
     def build(self, seed: int) -> Task:
+        """Build splits of generated sequences, whose random numbers the seed decides."""
         return Task(_splits(self, key_of(seed), self.example, self.example), ALPHABET, ALPHABET, "all", copy_metrics)
 
     def example(self, arrays: PyTree, index: Int[Array, ""]) -> Example:
@@ -140,6 +141,7 @@ class Adding:
         check_at_least(1, self, "data.train_size", "data.test_size", "data.valid_size")
 
     def build(self, seed: int) -> Task:
+        """Build splits of generated sequences, whose random numbers the seed decides."""
         splits = _splits(self, key_of(seed), partial(self.example, markers="halves"), partial(self.example, markers=self.test_markers))
         return Task(splits, 2, 1, "last", sum_metrics)
 

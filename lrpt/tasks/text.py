@@ -27,9 +27,9 @@ from lrpt.symbols import codes_of
 from lrpt.tasks.sources import by_source, take_paths, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
-OF_BYTES = ("enwik8", "text8")
+SOURCES_OF_BYTES = ("enwik8", "text8")
 """Sources whose symbols are bytes."""
-SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", *OF_BYTES)
+SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", *SOURCES_OF_BYTES)
 TOKENS = ("gru", "lstm")
 READINGS = ("sentences", "stream")
 
@@ -131,7 +131,7 @@ class NextSymbol:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why."""
-        of_bytes, of_file = self.source in OF_BYTES, self.file is not None
+        of_bytes, of_file = self.source in SOURCES_OF_BYTES, self.file is not None
         used = {
             "max_length": self.reading == "sentences",
             "steps": self.reading == "stream",
@@ -143,7 +143,7 @@ class NextSymbol:
         reasons: dict[str, str] = dict.fromkeys(("max_length", "steps"), f"data.reading is {self.reading}")
         otherwise = "data.file is given" if of_file and not of_bytes else by_source(self.source)
         found = {name: reasons.get(name, otherwise) for name, is_used in used.items() if not is_used}
-        return unused_places(self.source, self.file, OF_BYTES) | found
+        return unused_places(self.source, self.file, SOURCES_OF_BYTES) | found
 
     def _check_shares(self) -> None:
         check_numbers(self, "data.text_share", "data.train_share", optional=True)
@@ -159,7 +159,7 @@ class NextSymbol:
     @property
     def form(self) -> Form:
         """Return how the text is read. The published splits of enwik8 and text8 are exact."""
-        of_bytes = self.source in OF_BYTES
+        of_bytes = self.source in SOURCES_OF_BYTES
         return Form(self.blanks, self.line_ends, "exact" if of_bytes else self.cuts, "bytes" if of_bytes else self.encoding)
 
     def build(self, seed: int) -> Task:
@@ -169,7 +169,7 @@ class NextSymbol:
           UsageError: the file is missing, damaged, not UTF-8 or too small, or has bytes that text8 does not have.
         """
         texts = self._texts()
-        of_bytes = self.form.encoding == "bytes" and (self.file is not None or self.source in OF_BYTES)
+        of_bytes = self.form.encoding == "bytes" and (self.file is not None or self.source in SOURCES_OF_BYTES)
         vocabulary = (ByteCharacters if of_bytes else Vocabulary).of(texts["train"])
         texts["train"] = beginning(texts["train"], self.train_share)
         parts = {name: vocabulary.encode(text) for name, text in texts.items()}
@@ -221,7 +221,7 @@ class NextSymbol:
 
     def _remark(self) -> dict[str, Any]:
         """Return the entry 'prefix' of the metadata if a file stands for a text of Wikipedia and is another one."""
-        if self.file is None or self.source not in OF_BYTES:
+        if self.file is None or self.source not in SOURCES_OF_BYTES:
             return {}
         from lrpt.datasets.wikipedia import remark  # imported here because it takes a second
 
@@ -235,12 +235,12 @@ def load_texts(source: str, file: Path | None, dir: Path | None, form: Form = US
       UsageError: the file is missing, damaged or not UTF-8, or has bytes that text8 does not have.
     """
     if file is not None:
-        return cut(_bytes_of(file, source).decode("latin-1") if source in OF_BYTES else user_file(file, form), form.cuts)
+        return cut(_bytes_of(file, source).decode("latin-1") if source in SOURCES_OF_BYTES else user_file(file, form), form.cuts)
     if source in ("ptb", "ptb_joined"):
         return _treebank(source, dir, form)
     if source.startswith("europarl"):
         return load_europarl(source, dir)
-    if source in OF_BYTES:
+    if source in SOURCES_OF_BYTES:
         from lrpt.datasets.wikipedia import load_wikipedia  # imported here because it takes a second
 
         return {part: content.decode("latin-1") for part, content in load_wikipedia(source, dir).items()}

@@ -25,7 +25,9 @@ EVALUATED_AT_ONCE = 500
 class TaskConfig(Protocol):
     """A frozen dataclass that describes the examples of a task, and builds the task."""
 
-    def build(self, seed: int) -> Task: ...
+    def build(self, seed: int) -> Task:
+        """Build the task. The seed decides its random numbers."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,15 @@ class Evaluation(NamedTuple):
 class Observer(Protocol):
     """Something that is called on the primary process after each evaluation, when the metrics and the checkpoint are written."""
 
-    def evaluated(self, evaluation: Evaluation) -> None: ...
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """See one evaluation of a run."""
+        ...
 
 
 @runtime_checkable
 class Closing(Protocol):
     """An observer that holds something open for each run, such as files. `ended` is called when the run has finished or failed."""
 
-    def ended(self, path: Path) -> None: ...
+    def ended(self, path: Path) -> None:
+        """Close what is open for the run in this directory."""
+        ...

@@ -159,7 +159,7 @@ class Run(Setup):
         """Record the metrics of one compiled call, which ended at `update`.
 
         Raises:
-          UsageError: a loss is not finite, or at least `DIVERGED`, and the optimizer has no rule for it. The checkpoints stay as they are.
+          UsageError: a loss is not finite, or at least `LARGEST_LOSS`, and the optimizer has no rule for it. The checkpoints stay.
             Or the task does not have the metric that selects the best evaluation.
         """
         bad = np.flatnonzero(has_diverged(metrics["loss"]))
@@ -179,7 +179,7 @@ class Run(Setup):
           Whether the learning rate has changed.
 
         Raises:
-          UsageError: the loss is not finite, or at least `DIVERGED`, or metrics cannot be written. The checkpoints stay as they are.
+          UsageError: the loss is not finite, or at least `LARGEST_LOSS`, or metrics cannot be written. The checkpoints stay as they are.
         """
         if has_diverged(metrics["loss"]):
             self._give_up("validation", update, metrics["loss"])
@@ -290,7 +290,7 @@ class Run(Setup):
         """Write `result.json`.
 
         Raises:
-          UsageError: the test loss is not finite, or at least `DIVERGED`.
+          UsageError: the test loss is not finite, or at least `LARGEST_LOSS`.
         """
         if has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])

@@ -11,7 +11,7 @@ from lrpt.errors import UsageError
 from lrpt.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_lower_better
 from lrpt.training.config import RunConfig, TrainConfig
 
-DIVERGED = 1e15
+LARGEST_LOSS = 1e15
 """absolute value of a loss from which training has failed: float32 parameters of such a size do not come back"""
 
 ENDED = {
@@ -24,8 +24,8 @@ ENDED = {
 
 
 def has_diverged(loss: float | np.ndarray) -> np.bool_ | np.ndarray:
-    """Return whether a loss, or each of several, is not finite or is at least `DIVERGED`."""
-    return ~(np.abs(loss) < DIVERGED)
+    """Return whether a loss, or each of several, is not finite or is at least `LARGEST_LOSS`."""
+    return ~(np.abs(loss) < LARGEST_LOSS)
 
 
 def reason_to_stop(train: TrainConfig, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:

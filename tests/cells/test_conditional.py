@@ -68,5 +68,5 @@ def test_the_fast_loop_equals_the_plain_one():
 def test_widths():
     assert conditional_cell(UNITS).carry(CellSpec(SYMBOLS, SIZE)) == (SIZE, SIZE)
     for units, slow in ((0, None), (3, 0)):
-        with pytest.raises(UsageError, match="a conditional network with"):
+        with pytest.raises(UsageError, match=r"units is .* and slow_size is .*: expected 1 or more for each"):
             conditional_cell(units, slow)

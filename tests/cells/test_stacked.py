@@ -142,7 +142,7 @@ def test_a_stack_is_made_once():
 
 
 def test_bad_stacks_are_refused():
-    with pytest.raises(UsageError, match="a stack of 0 layers"):
+    with pytest.raises(UsageError, match="layers is 0: expected 1 or more"):
         stacked(CELLS["gru"], 0)
     with pytest.raises(UsageError, match=f"widths 3 and {SIZE}"):
         stacked(CELLS["gru"], 2, shared=True).template(CellSpec(3, SIZE))

@@ -167,7 +167,7 @@ def test_bad_input_is_refused():
     with pytest.raises(UsageError, match="rounding is 'up'"):
         hard_step("vcrnn", "up")
     for sizes in ((), (0, SIZE), (2, 2, SIZE), (2,)):
-        with pytest.raises(UsageError, match="blocks of sizes"):
+        with pytest.raises(UsageError, match=r"sizes is .*: give ascending sizes from 1 on"):
             blocks(net.params, sizes)
     with pytest.raises(UsageError, match=r"a batch of shape \(4,\)"):
         block_step("vcrnn", "ceil")(blocks(net.params, (SIZE,)), net.carry, net.xs[0])

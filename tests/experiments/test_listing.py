@@ -16,7 +16,7 @@ from experiments.__main__ import WIDTH, listing, main, modules
 from experiments.scaling import command as scaling
 from experiments.search import command as search
 from lrpt.cli import command
-from lrpt.cli.command import OF_A_BROKEN_PIPE
+from lrpt.cli.command import BROKEN_PIPE_STATUS
 from lrpt.cli.experiment import Experiment, Preset
 
 FOLDER = Path(experiments.__file__).parent
@@ -89,7 +89,7 @@ def test_a_reader_that_stops_reading_is_no_error(words):
     command = [sys.executable, "-m", *words]
     run = subprocess.run(command, cwd=FOLDER.parent, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
-    assert (run.returncode, run.stderr) == (OF_A_BROKEN_PIPE, "")
+    assert (run.returncode, run.stderr) == (BROKEN_PIPE_STATUS, "")
 
 
 def test_a_wrong_argument_is_one_line(assert_refused):

@@ -133,12 +133,14 @@ def test_a_cell_that_takes_the_place_of_one_that_was_deleted_is_counted_again(ta
     """Python reuses the addresses of deleted objects."""
     for width in range(1, 40):
         CELLS.pop("mine", None)
-        CELLS["mine"] = Cell(lambda params, carry, x: (carry, (x, ())), lambda spec, width=width: {"b": BiasSpec(width)})
+        CELLS["mine"] = Cell(lambda params, carry, x: (carry, (carry, ())), lambda spec, width=width: {"b": BiasSpec(width)})
         assert count_parts(ModelConfig("mine", 8, parametrization="dense"), 3, 2)["bias"] == width
 
 
 def test_entries_that_swap_their_names_are_counted_again(tables):
-    first, second = (Cell(lambda params, carry, x: (carry, (x, ())), lambda spec, width=width: {"b": BiasSpec(width)}) for width in (3, 5))
+    first, second = (
+        Cell(lambda params, carry, x: (carry, (carry, ())), lambda spec, width=width: {"b": BiasSpec(width)}) for width in (3, 5)
+    )
     for names in (("one", "other"), ("other", "one")):
         for name, cell in zip(names, (first, second), strict=True):
             CELLS.pop(name, None)
@@ -152,7 +154,7 @@ def test_gates_whose_names_begin_like_that_of_the_shared_projection_are_gates(in
     def template(spec):
         return {name: MatrixSpec(spec.input_size, spec.size, "input", group="x") for name in ("shared_y", "own", "shared")}
 
-    CELLS["mine"] = Cell(lambda params, carry, x: (carry, (x, ())), template)
+    CELLS["mine"] = Cell(lambda params, carry, x: (carry, (carry, ())), template)
     parts = count_parts(ModelConfig("mine", N, inputs=inputs, embeddings=EmbeddingConfig(N)), 50, 50)
     of_gate, projection = (N * N, 0) if inputs.kind == "dense" else (2 * N, 2 * N)
     assert (parts["input"], parts["further_input"]) == (of_gate + projection, 2 * of_gate)

@@ -115,7 +115,7 @@ def show_ending(run: Path, console: Console) -> None:
         console.say(f"\n{run} writes:\n{trained.writer.text(trained.variables, '', ENDING)}")
 
 
-OF_TEXT: dict[str, Any] = {"observes_text": Samples, "ending": show_ending}
+TEXT_HOOKS: dict[str, Any] = {"observes_text": Samples, "ending": show_ending}
 """Fields of an experiment whose networks write text."""
 
 SAMPLE = {"sample": on_run(Options, show_sample, "Print text from a trained language model: a run or a kept result, and a prompt.")}

@@ -99,5 +99,5 @@ def show_words(options: Words, trained: Loaded, console: Console) -> Path:
     return around_figure(np.asarray(found.means), options.figures / "words.png", trained.config.model.label)
 
 
-OF_MELODIES: Mapping[str, Subcommand] = {"notes": on_run(Notes, show_notes)}
-OF_WORDS: Mapping[str, Subcommand] = {"words": on_run(Words, show_words)}
+MELODY_COMMANDS: Mapping[str, Subcommand] = {"notes": on_run(Notes, show_notes)}
+WORD_COMMANDS: Mapping[str, Subcommand] = {"words": on_run(Words, show_words)}

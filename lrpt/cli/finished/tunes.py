@@ -120,7 +120,7 @@ def show_ending(run: Path, console: Console) -> None:
     console.say(f"\n{run} writes, in ABC notation:\n{_rendered(trained.writer.text(trained.variables, '', ENDING))}")
 
 
-OF_TUNES: dict[str, Any] = {"observes_text": partial(Samples, render=_rendered), "ending": show_ending}
+TUNE_HOOKS: dict[str, Any] = {"observes_text": partial(Samples, render=_rendered), "ending": show_ending}
 """Fields of an experiment whose networks write melodies."""
 
 SAMPLE_TUNES = {"sample": on_run(TuneOptions, show_tunes, "Write melodies of a trained network in ABC notation or MIDI.")}
