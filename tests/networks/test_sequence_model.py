@@ -33,13 +33,14 @@ from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks import recurrent
 from lrpt.networks.counting import count
+from lrpt.networks.over_time import over_time
 from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, initial_carry, initial_row
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
-from lrpt.recurrence import LOOPS
+from lrpt.recurrence import LOOPS, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.runs.named_arrays import from_named, to_named
 
@@ -713,3 +714,12 @@ def test_outputs_of_another_shape_than_the_cell_says(output, says, monkeypatch):
     model = ModelConfig("mine", 5, parametrization="dense").build(3, 2, "all")
     with pytest.raises(UsageError, match=f"the step has an output of shape {says}.*a cell of your own says how wide"):
         model.init(jax.random.key(0), jnp.zeros((2, 4, 3)))
+
+
+def test_parts_over_time_have_the_types_of_the_network():
+    """The state has the type of the products of parameters and inputs."""
+    xs = jnp.ones((4, 2, 3))
+    network = recurrent_of(ModelConfig("gru", 5, parametrization="dense"), 3)
+    variables = jax.tree.map(lambda a: a.astype(jnp.bfloat16), network.init(jax.random.key(0), xs))
+    carry, _ = recur(*over_time(network, {name: {"recurrent": tree} for name, tree in variables.items()}, xs))
+    assert carry.dtype == network.apply(variables, xs)[0].dtype == jnp.float32
