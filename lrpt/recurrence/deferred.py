@@ -37,8 +37,8 @@ from jaxtyping import Array, PyTree
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
-from lrpt.recurrence.leaves import Distinct, Static, distinct, instantiated, or_none, told_apart
-from lrpt.recurrence.linearize import LinearStep, Wanted, added
+from lrpt.recurrence.leaves import Distinct, Static, added, distinct, instantiated, or_none, told_apart
+from lrpt.recurrence.linearize import LinearStep, Wanted
 from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, PyTree
 
 from lrpt.errors import UsageError
 from lrpt.matrices import is_operator
+from lrpt.precision import at_least_single
 from lrpt.pytrees import register_fields
 from lrpt.recurrence.loops import in_words
 
@@ -44,6 +45,16 @@ class Intercepted:
             f"a cell read .{name} of a {self._kind} matrix, whose gradient the fast loop would lose: use only apply(v) in a step, "
             f"or run it with {in_words('plain')}"
         )
+
+
+def accumulators(arrays: PyTree) -> PyTree:
+    """Return zeros for sums of gradients of these arrays, of at least 32 bits: a sum of bfloat16 stops growing at 256 times its terms."""
+    return jax.tree.map(lambda a: at_least_single(jnp.zeros_like(a)), arrays)
+
+
+def added(total: PyTree, part: PyTree) -> PyTree:
+    """Return a sum in the types of the total, which may have more bits than the part."""
+    return jax.tree.map(lambda a, b: a + b.astype(a.dtype), total, part)
 
 
 class Leaves(NamedTuple):

@@ -9,10 +9,9 @@ from jax.extend import core
 from jaxtyping import Array, PyTree
 
 from lrpt.matrices import WithGradient
-from lrpt.precision import at_least_single
 from lrpt.recurrence.dependence import depends, is_alike_in_batches
 from lrpt.recurrence.interception import Replay, is_of_its_apply, replayed
-from lrpt.recurrence.leaves import Distinct, Leaves, index_by_identity, inexact, is_inexact
+from lrpt.recurrence.leaves import Distinct, Leaves, accumulators, added, index_by_identity, inexact, is_inexact
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
 from lrpt.recurrence.residuals import Residuals
@@ -116,13 +115,10 @@ class LinearStep:
         return [next(j for j, other in enumerate(variables) if other is variable) for variable in variables]
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
-        """Return gradient accumulators of zeros: of the arrays of operators, by their places, and of the raw parameters.
-
-        They have at least 32 bits. A sum of bfloat16 stops growing at 256 times its terms.
-        """
+        """Return gradient accumulators: of the arrays of operators, by their places, and of the raw parameters."""
         used = {i for product in self.calls.products for part in product.parts for i in part.places} - self.wanted.frozen
         matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
-        return jax.tree.map(lambda a: at_least_single(jnp.zeros_like(a)), (matrices, inexact(self._raw())[0]))
+        return accumulators((matrices, inexact(self._raw())[0]))
 
     def _raw(self) -> list[Array]:
         return Leaves.of(self.build(self.arrays)).raw()
@@ -156,11 +152,6 @@ class LinearStep:
             i = place[id(array)]
             sums[i] = sums[i] + gradient if i in sums else gradient
         return [sums[i].astype(a.dtype) if i in sums else zeros_if_inexact(a) for i, a in enumerate(self.arrays)]
-
-
-def added(total: PyTree, part: PyTree) -> PyTree:
-    """Return a sum in the types of the total, which may have more bits than the part."""
-    return jax.tree.map(lambda a, b: a + b.astype(a.dtype), total, part)
 
 
 def zeros_if_inexact(array: Any) -> Any:

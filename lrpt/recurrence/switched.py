@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, PyTree
 
-from lrpt.recurrence.leaves import Static, distinct, inexact, instantiated, or_none
+from lrpt.recurrence.leaves import Static, accumulators, added, distinct, inexact, instantiated, or_none
 
 Segment = Callable[[Any, Any, Any], tuple[Any, Any]]
 """A function (parameters, carry, xs) -> (carry, ys) that runs some steps."""
@@ -63,8 +62,9 @@ def recomputing_switch(
             carry, xs, d_ys, number = segment
             return lax.switch(number, pulls, state, carry, xs, d_ys)
 
-        zeros = [jnp.zeros_like(array) for array in inexact(arrays)[0]]
-        (d_first, gradients), d_x = lax.scan(body, (d_last, zeros), (before, sequence, d_ys, numbers), reverse=True)
+        floats = inexact(arrays)[0]
+        (d_first, sums), d_x = lax.scan(body, (d_last, accumulators(floats)), (before, sequence, d_ys, numbers), reverse=True)
+        gradients = [total.astype(array.dtype) for total, array in zip(sums, floats, strict=True)]
         return or_none(arrays, gradients), or_none(before, d_first), or_none(sequence, d_x) if wants_x else None, None
 
     run.defvjp(forward, backward, symbolic_zeros=True)
@@ -94,4 +94,4 @@ def _pull(
     d_after, gradients = state
     _, pull = jax.vjp(run, own, c, dx) if wants_x else jax.vjp(run, own, c)
     d_own, d_before, *d_x = pull([d_after, d_ys])
-    return (d_before, jax.tree.map(jnp.add, gradients, d_own)), d_x[0] if d_x else []
+    return (d_before, added(gradients, d_own)), d_x[0] if d_x else []

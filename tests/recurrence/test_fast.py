@@ -502,9 +502,8 @@ def test_memory_of_a_training_step():
     assert temporary(1568, "fast", store="boundaries") - temporary(784, "fast", store="boundaries") < 0.15 * 784 * state
 
 
-def sums_of_bfloat16(chunk, parameters):
-    """The gradient of a matrix and of a bias by a loop, where each of 2,048 steps adds about the same."""
-    steps = 2048
+def sums_of_bfloat16(tuning, parameters, steps=2048, mask=None):
+    """The gradient of a matrix and of a bias by a loop, where each step adds about the same."""
 
     def step(params, carry, x):
         carry = jnp.tanh(0.01 * params[0].apply(carry) + 0.01 * params[1][None] + x)
@@ -512,7 +511,7 @@ def sums_of_bfloat16(chunk, parameters):
 
     def loss(params):
         xs = jnp.full((steps, 1, 4), 0.5, params[1].dtype)
-        return recur(step, params, xs[0], xs, loop="fast", tuning=Tuning(chunk=chunk))[1].astype(jnp.float32).sum()
+        return recur(step, params, xs[0], xs, mask, loop="fast", tuning=tuning)[1].astype(jnp.float32).sum()
 
     kernel, bias = jax.grad(loss)(parameters)
     return np.float32(kernel.kernel[0, 0]), np.float32(bias[0])
@@ -521,10 +520,18 @@ def sums_of_bfloat16(chunk, parameters):
 def test_sums_over_steps_have_32_bits():
     """A sum of bfloat16 would stop growing at 256 times its terms."""
     exact = Dense(jnp.zeros((4, 4))), jnp.zeros(4)
-    expected = sums_of_bfloat16(64, exact)
+    half = jax.tree.map(lambda a: a.astype(jnp.bfloat16), exact)
+    expected = sums_of_bfloat16(Tuning(), exact)
     for chunk in (1, 16):
-        found = sums_of_bfloat16(chunk, jax.tree.map(lambda a: a.astype(jnp.bfloat16), exact))
-        np.testing.assert_allclose(found, expected, rtol=0.02)
+        np.testing.assert_allclose(sums_of_bfloat16(Tuning(chunk=chunk), half), expected, rtol=0.02)
+
+
+def test_sums_over_segments_have_32_bits():
+    steps = 16 * 1024
+    exact, mask = (Dense(jnp.zeros((4, 4))), jnp.zeros(4)), jnp.ones((steps, 1), bool)
+    half = jax.tree.map(lambda a: a.astype(jnp.bfloat16), exact)
+    expected, found = (sums_of_bfloat16(Tuning(pack="always"), params, steps, mask) for params in (exact, half))
+    np.testing.assert_allclose(found, expected, rtol=0.02)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 4])
