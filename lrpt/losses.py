@@ -29,8 +29,9 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
       UsageError: the targets are not one integer for each prediction.
     """
     check_classes(logits, targets)
-    targets = jnp.where(targets < 0, logits.shape[-1], targets)  # optax would count from the last class, as Python does
-    return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+    targets = at_least_32_bits(targets)
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(targets, 0))
+    return _nan_if_no_class(losses, logits, targets)
 
 
 def squared_error(predictions: Float[Array, "*b"], targets: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -61,9 +62,10 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
     """
     check_choice("over", over, get_args(Over))
     check_classes(scores, targets)
-    signs = 2 * jax.nn.one_hot(at_least_32_bits(targets), scores.shape[-1], dtype=scores.dtype) - 1
+    targets = at_least_32_bits(targets)
+    signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
     losses = getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
-    return jnp.where((targets >= 0) & (targets < scores.shape[-1]), losses, jnp.nan)
+    return _nan_if_no_class(losses, scores, targets)
 
 
 def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:
@@ -79,6 +81,11 @@ def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b
     """
     _check_same_shape(logits, targets)
     return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)
+
+
+def _nan_if_no_class(losses: Float[Array, "*b"], scores: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
+    """Return the losses, with NaN for targets that are no class. JAX would take another class."""
+    return jnp.where((targets >= 0) & (targets < scores.shape[-1]), losses, jnp.nan)
 
 
 def check_classes(scores: Array, targets: Array) -> None:

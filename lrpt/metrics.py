@@ -10,6 +10,12 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.errors import UsageError
 from lrpt.losses import check_classes
 
+GRADIENT_NORM = "gradient_norm"
+"""Metric of an update, and how the names of the norms of parts of the gradient begin. It alone can overflow while the loss is finite."""
+
+RESERVED = frozenset({"update", "split", "seconds", "learning_rate", "recoveries"})
+"""Names in lines of metrics that are no metrics of a task, as are norms of gradients."""
+
 LOWER_IS_BETTER = {
     "loss",
     "mae",

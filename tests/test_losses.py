@@ -198,3 +198,14 @@ def test_a_target_that_is_no_class_is_not_a_number(wrong):
         losses = loss(jnp.zeros((2, 3)), jnp.array([2, wrong]))
         assert np.isfinite(losses[0])
         assert np.isnan(losses[1])
+
+
+@pytest.mark.parametrize("classes", [128, 200, 256, 300])
+@pytest.mark.parametrize("dtype", [jnp.int8, jnp.uint8])
+def test_targets_of_eight_bits_are_compared_with_many_classes(dtype, classes, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for users, whom no type check stops before
+    targets = jnp.array([0, 100, 127], dtype)
+    for loss in (cross_entropy, squared_hinge):
+        assert np.isfinite(loss(jnp.zeros((3, classes)), targets)).all()
+        if dtype == jnp.int8:
+            assert np.isnan(loss(jnp.zeros((1, classes)), jnp.array([-1], dtype))).all()

@@ -122,7 +122,7 @@ class Discs(NamedTuple):
 
 
 def gershgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Along = "rows") -> Discs:
-    """Compute the discs in float64. Disc i has centre J_ii, and its radius is the sum of |J_ij| over j other than i.
+    """Compute the discs in double precision. Disc i has centre J_ii, and its radius is the sum of |J_ij| over j other than i.
 
     Along columns the radius is the sum of |J_ji|.
 
@@ -130,15 +130,20 @@ def gershgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n 
       UsageError: `along` is neither 'rows' nor 'columns'.
     """
     check_choice("along", along, get_args(Along))
-    J = np.asarray(jacobian, np.float64)
+    J = _in_double_precision(jacobian)
     centres = np.diagonal(J, axis1=-2, axis2=-1)
     magnitudes = np.abs(J * (1 - np.eye(J.shape[-1])))
     return Discs(centres, magnitudes.sum(axis=-1 if along == "rows" else -2))
 
 
 def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) -> Complex[np.ndarray, "*b n"]:
-    """Compute the eigenvalues in float64, in no particular order."""
-    return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
+    """Compute the eigenvalues in double precision, in no particular order."""
+    return np.linalg.eigvals(_in_double_precision(jacobian)).astype(np.complex128)
+
+
+def _in_double_precision(jacobian: Any) -> np.ndarray:
+    """Return a Jacobian in float64, or in complex128 if it is complex."""
+    return np.asarray(jacobian, np.complex128 if jnp.iscomplexobj(jacobian) else np.float64)
 
 
 def gershgorin_figure(jacobians: Mapping[str, Any], path: str | Path) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -84,6 +85,7 @@ def compress(
     """Replace the recurrent matrices of a network by the nearest ones of another parametrization. All other parameters are kept.
 
     The network may have any parametrization. Weight normalization is multiplied out: the smaller network has none.
+    Arrays of other floating-point types become float32.
 
     Args:
       params: the network's parameters, which are the part 'recurrent' of a `SequenceModel`.
@@ -124,6 +126,7 @@ def compress(
     inputs, changes, more = _inputs(params, network, input_rank)
     kept = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
     smaller = {**params, "cell": {**kept, "recurrent": recurrent, **inputs}}
+    smaller = jax.tree.map(lambda a: np.asarray(a, np.float32) if jnp.issubdtype(a.dtype, jnp.floating) else a, smaller)
     config = replace(network.config, parametrization=parametrization, tied=tied, weight_norm=False, **sizes, **changes)
     return Compression(smaller, config, reports + more, network.input_size)
 

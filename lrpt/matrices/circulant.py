@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Complex, Float
 
+from lrpt.errors import UsageError
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable
@@ -21,7 +22,13 @@ def _transforms(n: int, count: int) -> int:
 
 
 def _rfft(x: Float[Array, "*b n"]) -> Complex[Array, "*b k"]:
-    """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision."""
+    """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision.
+
+    Raises:
+      UsageError: the numbers are complex.
+    """
+    if jnp.iscomplexobj(x):
+        raise UsageError(f"vectors are {x.dtype}, and circulant and Toeplitz-like matrices multiply real ones: give each part alone")
     return jnp.fft.rfft(at_least_single(x))
 
 

@@ -187,7 +187,9 @@ class Recurrent(nn.Module):
         if not config.needs_gpu:
             params = merged(params, config.loop.materialize, steps)
         tuning = config.loop.tuning()
-        step = of_width(step or self.cell.step, self.cell.output_size(self.spec))
+        step = step or self.cell.step
+        if not config.needs_gpu:  # the kernel knows cells by their steps
+            step = of_width(step, self.cell.output_size(self.spec))
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
 
     def _masked(self, template: PyTree, params: PyTree, rows: int) -> Any:

@@ -59,10 +59,11 @@ def sample(
 
     def draw(key: Array, logits: Array) -> Array:
         logits = at_least_single(logits)  # Gumbel noise of half precision takes a few values only
+        scaled = logits / jnp.maximum(temperature, COLD)
         if top_k is not None and top_k < logits.size:
-            best, places = jax.lax.top_k(logits, top_k)
-            logits = jnp.full_like(logits, -jnp.inf).at[places].set(best)
-        drawn = jax.random.categorical(key, logits / jnp.maximum(temperature, COLD))
+            _, places = jax.lax.top_k(logits, top_k)
+            scaled = jnp.full_like(scaled, -jnp.inf).at[places].set(scaled[places])
+        drawn = jax.random.categorical(key, scaled)
         return jnp.where(temperature < COLD, jnp.argmax(logits), drawn)
 
     def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:

@@ -52,7 +52,7 @@ def clip_by_norm_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> opta
     _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
-        norm = _norm(updates)
+        norm = norm_of(updates)
         # A limit without end clips nothing: infinity divided by itself would be NaN.
         return jnp.isfinite(norm), jax.tree.map(lambda g: jnp.where(norm > max_norm, g / norm * max_norm, g), updates)
 
@@ -126,7 +126,7 @@ def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.
     _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
-        norms = {part: _norm(leaves) for part, leaves in by_part(updates).items()}
+        norms = {part: norm_of(leaves) for part, leaves in by_part(updates).items()}
         finite = _all_of(jnp.isfinite(norm) for norm in norms.values())
         scale = {part: jnp.where(norm > max_norm, max_norm / norm, 1) for part, norm in norms.items()}
         return finite, jax.tree_util.tree_map_with_path(lambda path, g: g * scale[_part(path)], updates)
@@ -230,7 +230,7 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
     return optax.GradientTransformation(optax.init_empty_state, update)
 
 
-def _norm(updates: Any) -> Float[Array, ""]:
+def norm_of(updates: Any) -> Float[Array, ""]:
     """Return the norm of a gradient in float32 or better: squares of finite numbers overflow in float16, and are rough in bfloat16."""
     return optax.tree.norm(jax.tree.map(at_least_single, updates))
 

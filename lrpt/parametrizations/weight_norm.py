@@ -44,7 +44,7 @@ class WeightNorm(nn.Module):
         matrices = self.inner()
         if self.check is not None:
             self.check(matrices)
-        if FROZEN in self.inner.variables:
+        if self.inner.variables.get(FROZEN):
             raise UsageError(f"weight_norm would train the norms of frozen matrices ({', '.join(matrices)}): choose no weight_norm")
         return {name: self.normalize(name, matrix) for name, matrix in matrices.items()}
 

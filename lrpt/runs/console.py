@@ -30,12 +30,18 @@ def in_series(words: Sequence[str]) -> str:
 
 
 class Console:
-    """Output of a program. Metrics go to standard output, warnings to standard error."""
+    """Output of a program. Metrics go to standard output, warnings to standard error.
 
-    def __init__(self, quiet: bool = False) -> None:
+    Args:
+      quiet: whether standard output stays empty.
+      notes: whether a quiet console prints notes, to standard error.
+    """
+
+    def __init__(self, quiet: bool = False, notes: bool = False) -> None:
         plain = partial(RichConsole, highlight=False, markup=False, emoji=False)  # a directory may be called `runs/[old]`
         self.out = plain(soft_wrap=True, quiet=quiet)
         self.err = plain(stderr=True, soft_wrap=True)
+        self._notes = self.err if quiet and notes else self.out
         self._tables = self.out if self.out.is_terminal else plain(quiet=quiet, width=PIPE_WIDTH)
 
     def say(self, text: str) -> None:
@@ -43,8 +49,8 @@ class Console:
         self.out.print(text)
 
     def note(self, text: str) -> None:
-        """Print one line, of a quiet console too, then to standard error."""
-        (self.err if self.out.quiet else self.out).print(text)
+        """Print a line that a caller from Python should see, too."""
+        self._notes.print(text)
 
     def warn(self, text: str) -> None:
         """Print a warning in one line. The run goes on."""

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
 from lrpt.errors import UsageError, in_words
+from lrpt.metrics import GRADIENT_NORM, RESERVED
 from lrpt.scaling import UNSCALED, Scaling
 
 AnyVocabulary = Vocabulary | ByteVocabulary
@@ -128,6 +129,20 @@ class Task:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     scaling: Scaling = UNSCALED
 
+    def summary(self, means: Mapping[str, float]) -> dict[str, float]:
+        """Return the reported metrics as Python numbers, by `summarize`.
+
+        Raises:
+          UsageError: there is no loss, or a value is no number.
+        """
+        found = self.summarize(means)
+        if "loss" not in found:
+            raise UsageError(f"summarize of the task returns {', '.join(found) or 'nothing'}: add 'loss'")
+        for name, value in found.items():
+            if np.ndim(value) or not np.issubdtype(np.asarray(value).dtype, np.number):
+                raise UsageError(f"summarize of the task returns {in_words(value)} as '{name}': return one number for each metric")
+        return {name: value if isinstance(value, int | float) else float(value) for name, value in found.items()}
+
     def metrics_of(self, predictions: Array, batch: Example) -> dict[str, Float[Array, " b"]]:
         """Return the metrics of a batch as floats. Booleans, such as whether an answer is right, become 0 and 1.
 
@@ -137,6 +152,8 @@ class Task:
         found = self.metrics(predictions, batch)
         if "loss" not in found:
             raise UsageError(f"the task has the metrics {', '.join(found) or 'none'}: add 'loss', which training minimizes")
+        if taken := [name for name in found if name in RESERVED or name.startswith(GRADIENT_NORM)]:
+            raise UsageError(f"the task has a metric '{taken[0]}', a name that lines of metrics use for something else: rename it")
         rows = jax.tree.leaves(batch.inputs)[0].shape[0]
         found = {name: jnp.asarray(value, jnp.result_type(value, jnp.float32)) for name, value in found.items()}
         for name, value in found.items():
@@ -152,3 +169,8 @@ class Task:
             raise UsageError(
                 f"the task has the splits {', '.join(self.splits) or 'none'}: add {' and '.join(missing)}; one split may have several names"
             )
+        for name, split in self.splits.items():
+            if split.size < 1:
+                raise UsageError(f"split '{name}' has {split.size} examples: give it one or more")
+            if split.lengths is not None and np.shape(split.lengths) != (split.size,):
+                raise UsageError(f"split '{name}' has {split.size} examples, and lengths of shape {np.shape(split.lengths)}")

@@ -26,7 +26,8 @@ def compressed(trained: Loaded, *, examples: int = EXAMPLES, **how: Any) -> tupl
 
     Args:
       trained: the network, which stays as it is.
-      examples: number of training examples whose states weight the errors; 0 if all entries of a matrix have equal weight.
+      examples: number of training examples whose states weight the errors, in whole batches; 0 if all entries of a matrix have equal
+        weight.
       how: arguments of `lrpt.compression.network.compress` but `moments`, such as `rank`, `error`, `parametrization` and `tied`.
 
     Returns:

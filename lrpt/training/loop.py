@@ -109,7 +109,7 @@ def fit_all(
       Interrupted: a process received SIGINT or SIGTERM; the checkpoints are written.
     """
     if console is None or not processes.is_primary():
-        console = Console(quiet=True)
+        console = Console(quiet=True, notes=True)
     names = names or {"experiment": "custom", "preset": "custom"}
     _check_paths(jobs)
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])

@@ -117,4 +117,4 @@ def evaluator_of_one(
     layout = parallel.Layout(1, 1)
     evaluator = Evaluator(model, task, split, batch, layout, by_length)
     arrays = parallel.place(layout, [task.splits[split].arrays])
-    return lambda variables: task.summarize(evaluator(parallel.place(layout, [variables]), arrays)[0])
+    return lambda variables: task.summary(evaluator(parallel.place(layout, [variables]), arrays)[0])

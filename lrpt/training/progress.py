@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lrpt.metrics import GRADIENT_NORM
 from lrpt.optim import OptimConfig
 from lrpt.training.annealing import Annealing
 from lrpt.training.selection import Selection
@@ -20,12 +21,16 @@ class Tally:
         self.sums = dict(sums or {})
 
     def add(self, metrics: Mapping[str, np.ndarray]) -> None:
-        """Add the metrics of k updates. 'recoveries' is a running count already, so its last value is kept."""
+        """Add the metrics of k updates. 'recoveries' is a running count already, so its last value is kept.
+
+        Updates whose loss is not finite count for norms of gradients alone: `summarize` may divide one metric by another.
+        """
+        whole = np.isfinite(metrics.get("loss", 0.0))
         for name, values in metrics.items():
             if name == "recoveries":
                 self.counts[name], self.sums[name] = 1, float(values[-1])
                 continue
-            finite = values[np.isfinite(values)]
+            finite = values[np.isfinite(values) & (whole | name.startswith(GRADIENT_NORM))]
             self.counts[name] = self.counts.get(name, 0) + finite.size
             self.sums[name] = self.sums.get(name, 0.0) + float(np.sum(finite, dtype=np.float64))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from lrpt.devices.processes import fail_together, on_primary
 from lrpt.errors import RemoteFailure, UsageError, line_of
+from lrpt.metrics import GRADIENT_NORM
 from lrpt.optim import recoveries
 from lrpt.runs import user_code
 from lrpt.runs.checkpoint import Checkpoints, Restored
@@ -26,7 +27,7 @@ from lrpt.training.progress import Progress
 from lrpt.training.result import result_of
 from lrpt.training.selection import has_diverged
 from lrpt.training.setup import Setup
-from lrpt.training.step import GRADIENT_NORM, TrainState, evaluated_variables
+from lrpt.training.step import TrainState, evaluated_variables
 
 
 class Run(Setup):
@@ -61,6 +62,8 @@ class Run(Setup):
         self.result: dict[str, Any] = {}
         self.has_warned = False
         self.recovers = False
+        self.recovered = 0
+        self.is_summarized = False
 
     @property
     def learning_rate(self) -> float:
@@ -112,7 +115,7 @@ class Run(Setup):
             state = self._resumed(restored)
         if "notice" in self.task.metadata:
             self.console.say(f"{self.label}: {self.task.metadata['notice']}")
-        update = int(state.update)
+        update, self.recovered = int(state.update), int(recoveries(state.opt_state) or 0)
         on_primary(self.directory.open, self.identity, self.started_from, self._user_code)
         with _one_line(), suppress(TypeError, ValueError, AttributeError):  # a task of the user's may not be one for JSON
             on_primary(self.directory.write_task, description(Interface.of(self.task), self.task.vocabulary))
@@ -162,13 +165,28 @@ class Run(Setup):
           UsageError: a loss is not finite, or at least `LARGEST_LOSS`, and the optimizer has no rule for it. The checkpoints stay.
             Or the task does not have the metric that selects the best evaluation.
         """
-        bad = np.flatnonzero(has_diverged(metrics["loss"]))
-        if bad.size and not self.recovers:
+        bad = np.flatnonzero(self._are_bad(metrics))
+        if bad.size:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
+        if not self.is_summarized:  # what the task summarizes wrongly is an error now, not after many updates
+            self._training_metrics()
+            self.is_summarized = True
         if self.config.train.select != "loss":  # `summarize` of the task adds metrics to those of an update
             self.selection.check(self.task.summarize(dict.fromkeys(metrics, 1.0)).keys())
         self.progress.seconds += seconds
+
+    def _are_bad(self, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return which updates have a loss that ends the run.
+
+        With a recipe that recovers these are updates with the loss NaN whose gradient was finite, so that nothing was recovered: a label
+        that is no class has such a loss.
+        """
+        if not self.recovers:
+            return np.asarray(has_diverged(metrics["loss"]))
+        counts = np.concatenate([[self.recovered], metrics["recoveries"]])
+        self.recovered = int(counts[-1])
+        return np.isnan(metrics["loss"]) & (np.diff(counts) == 0)
 
     def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float, test: Mapping[str, float] | None = None) -> bool:
         """Record an evaluation and decide whether training stops. The caller saves a checkpoint next.
@@ -218,8 +236,8 @@ class Run(Setup):
         means = self.progress.tally.means()
         known = {name: value for name, value in means.items() if value is not None}
         unknown = dict.fromkeys(name for name in means if name not in known)
-        if all(name.startswith(GRADIENT_NORM) for name in unknown):
-            return {**self.task.summarize(known), **unknown}
+        if known and all(name.startswith(GRADIENT_NORM) for name in unknown):
+            return {**self.task.summary(known), **unknown}
         return means
 
     def _reason_to_stop(self, update: int) -> str | None:

@@ -10,15 +10,14 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from lrpt.errors import UsageError
+from lrpt.metrics import GRADIENT_NORM
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import OptimConfig, by_part, recoveries
+from lrpt.optim.transforms import norm_of
 from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
 from lrpt.training.interface import Interface, have_steps
-
-GRADIENT_NORM = "gradient_norm"
-"""Metric of an update, and how the names of the norms of parts of the gradient begin. It alone can overflow while the loss is finite."""
 
 Metrics = dict[str, Array]
 Variables = Mapping[str, Any]
@@ -221,7 +220,7 @@ def train_step(
     grads, (metrics, result) = jax.grad(loss, has_aux=True)(state.params)
     grads, metrics, collections = collectives.average((grads, metrics, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    metrics |= {GRADIENT_NORM: optax.tree.norm(grads), **layer_norms(model, grads), **part_norms(grads)}
+    metrics |= {GRADIENT_NORM: norm_of(grads), **layer_norms(model, grads), **part_norms(grads)}
     count = recoveries(opt_state)
     if count is not None:
         metrics["recoveries"] = count
@@ -247,13 +246,13 @@ def _if_finite(new: Array, old: Array) -> Array:
 def layer_norms(model: nn.Module, grads: PyTree) -> Metrics:
     """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
     layers = model.by_layer(grads) if isinstance(model, Layered) else {}
-    return {f"{GRADIENT_NORM}_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
+    return {f"{GRADIENT_NORM}_layer_{number + 1}": norm_of(layers[number]) for number in sorted(layers)}
 
 
 def part_norms(grads: PyTree) -> Metrics:
     """Return 'gradient_norm_scheduler' and 'gradient_norm_rest' if the network has schedulers."""
     parts = by_part(grads)
-    return {f"{GRADIENT_NORM}_{name}": optax.tree.norm(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
+    return {f"{GRADIENT_NORM}_{name}": norm_of(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
 
 
 def with_settings(collections: PyTree, values: Mapping[str, Array]) -> PyTree:
@@ -356,7 +355,7 @@ def evaluate(
         (sums, carry), (rows, weight, first) = sums_and_carry, chunk
         start = Start(carry, first) if task.streams else None
         result = forward(model, task, variables, split.batch(arrays, rows), start)
-        added = jax.tree.map(lambda s, f: s + jnp.sum(f * weight), sums, result.metrics)
+        added = jax.tree.map(lambda s, f: s + jnp.sum(jnp.where(weight > 0, f * weight, 0)), sums, result.metrics)  # 0 NaN is NaN
         return (added, result.carry if task.streams else None), None
 
     carry = blank_carry(model, split, variables, arrays, indices.shape[1]) if task.streams else None

@@ -148,7 +148,7 @@ class Trainer:
 
     def _summarized(self, means: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
         """Return the reported metrics of each run, by its own task: the tasks of different seeds may have different units."""
-        return [run.task.summarize(own) for run, own in zip(self.runs, means, strict=False)]  # filled up to the number of devices
+        return [run.task.summary(own) for run, own in zip(self.runs, means, strict=False)]  # filled up to the number of devices
 
     def _save_if_due(self, stop: StopRequests) -> None:
         """Write checkpoints if a process received a signal or a checkpoint is overdue by the clock. After a signal, raise Interrupted."""

@@ -188,3 +188,9 @@ def test_inputs_of_several_steps_are_one_line():
     says = rf"x has shape \({STEPS}, {BATCH}, {INPUT_SIZE}\), and the carry {BATCH} rows: give the input of one step"
     with pytest.raises(UsageError, match=says):
         step_jacobian(CELLS["gru"].step, params, jnp.zeros((BATCH, SIZE)), jnp.zeros((STEPS, BATCH, INPUT_SIZE)))
+
+
+def test_complex_jacobians_keep_their_imaginary_parts():
+    J = np.array([[1j, 2], [0, 1]])
+    np.testing.assert_array_equal(gershgorin_discs(J).centres, [1j, 1])
+    np.testing.assert_allclose(sorted(eigenvalues(J), key=abs), [1j, 1])

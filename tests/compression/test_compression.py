@@ -744,3 +744,10 @@ def test_a_layer_of_flax_is_no_network_to_compress():
     params = rnn.init(jax.random.key(0), jnp.zeros((1, 1, 3)))["params"]
     with pytest.raises(UsageError, match=r"the network is a RNN: give a Recurrent, .* for a layer of Flax Recurrent\(ModelConfig\("):
         compress(params, rnn, rank=1)
+
+
+def test_a_smaller_network_has_one_type():
+    config = ModelConfig("gru", SIZE, parametrization="dense")
+    params = config.build(7, 7, "all").init(jax.random.key(0), jnp.zeros((1, 2), int))["params"]["recurrent"]
+    found = compress(jax.tree.map(lambda a: a.astype(jnp.bfloat16), params), Recurrent(config, 7), rank=1)
+    assert {leaf.dtype for leaf in jax.tree.leaves(found.params)} == {np.dtype("float32")}

@@ -253,3 +253,9 @@ def test_arguments_of_a_linear_layer_that_do_not_fit_are_one_line():
     for make in (lambda rngs: Linear(WIDTH, SIZE, rngs=rngs), lambda rngs: Cell("gru", WIDTH, SIZE, rngs=rngs)):
         with pytest.raises(UsageError, match=r"rngs is 0: give nnx\.Rngs, such as nnx\.Rngs\(0\)"):
             make(0)
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+def test_a_linear_layer_with_weight_norm(kind):
+    layer = Linear(WIDTH, SIZE, MatrixConfig(kind, 2, weight_norm=True), rngs=nnx.Rngs(0))
+    assert layer(jnp.ones((3, WIDTH))).shape == (3, SIZE)

@@ -78,3 +78,9 @@ class WithoutOutputSize(nn.Module):
 def test_a_network_that_does_not_say_its_output_size_reads_symbols():
     drawn = sample(WithoutOutputSize(5), {}, PROMPT, 3, KEY, temperature=0.0)
     assert drawn.tolist() == [3, 4, 0]
+
+
+def test_an_infinite_temperature_takes_the_most_probable_symbols_alike(variables):
+    best = set(jax.lax.top_k(MODEL.apply(variables, PROMPT[None])[0, -1], 2)[1].tolist())
+    drawn = [int(sample(MODEL, variables, PROMPT, 1, jax.random.key(seed), temperature=float("inf"), top_k=2)[0]) for seed in range(30)]
+    assert set(drawn) == best

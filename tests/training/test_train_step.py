@@ -337,6 +337,13 @@ def test_tally_averages_what_is_finite():
     assert Tally(**json.loads(json.dumps(vars(tally)))).means() == tally.means()
 
 
+def test_an_update_without_a_finite_loss_counts_for_no_part_of_a_ratio():
+    tally = Tally()
+    parts = {"nats": np.array([np.nan, 10.0]), "symbols": np.array([100.0, 10.0]), "loss": np.array([np.nan, 1.0])}
+    tally.add(parts | {"gradient_norm": np.array([4.0, 2.0])})
+    assert tally.means() == {"nats": 10.0, "symbols": 10.0, "loss": 1.0, "gradient_norm": 3.0}
+
+
 def test_tally_adds_up_in_double_precision():
     """In single precision 2^24 + 1 is 2^24."""
     tally = Tally()
@@ -461,7 +468,7 @@ def test_a_network_that_no_longer_learns_is_told_once(recipe, norms, warns, tmp_
     run = Run({}, changed(optim={"recipe": recipe}), 0, tmp_path, Console(quiet=True))
     run.start()
     for update in (4, 8):
-        run.trained(update, {"loss": np.ones(2), "gradient_norm": np.array(norms)}, 0.0)
+        run.trained(update, {"loss": np.ones(2), "gradient_norm": np.array(norms), "recoveries": np.zeros(2)}, 0.0)
         run.evaluated(update, {"loss": 1.0}, 0.0)
     said = capsys.readouterr().err
     assert ("at update 4, the norm of no gradient since the last evaluation is finite" in said) is warns
@@ -484,7 +491,7 @@ def test_means_are_logged_where_a_metric_of_the_task_was_never_finite(tmp_path):
     run = Run({}, RunConfig(CONFIG.model, OptimConfig("adding"), CONFIG.train, Chorales(length=4)), 0, tmp_path, Console(quiet=True))
     run.progress.tally.add({"loss": np.array([np.nan]), "nats": np.array([np.nan]), "frames": np.array([15.0])})
     run.evaluated(4, {"loss": 1.0}, 0.0)
-    assert run.latest["train"] == {"loss": None, "nats": None, "frames": 15.0, "learning_rate": 1e-3}
+    assert run.latest["train"] == {"loss": None, "nats": None, "frames": None, "learning_rate": 1e-3}
 
 
 @pytest.mark.parametrize(
@@ -504,7 +511,9 @@ def test_a_rule_for_gradients_that_are_not_finite_is_found_in_the_chain(monkeypa
     run = Run({}, changed(optim={"recipe": "mine"}), 0, tmp_path, Console(quiet=True))
     run.start()
     assert run.recovers
-    run.trained(1, {"loss": np.array([np.nan])}, 0.0)  # raises an error in a run that does not recover
+    run.trained(1, {"loss": np.array([np.nan]), "recoveries": np.array([1])}, 0.0)  # an error in a run that does not recover
+    with pytest.raises(UsageError, match="training loss is nan at update 2"):  # the gradient was finite
+        run.trained(2, {"loss": np.array([np.nan]), "recoveries": np.array([1])}, 0.0)
 
 
 @pytest.mark.parametrize(("primary", "printed"), [(True, 1), (False, 0)])
@@ -522,7 +531,7 @@ def test_extremes_of_metrics_are_those_of_finite_values(tmp_path):
     run = Run({"experiment": "custom", "preset": "custom"}, CONFIG, 0, tmp_path, Console(quiet=True))
     run.start()
     for update, metrics in ((4, (3.0, np.inf, np.nan)), (8, (1.0, 9.0, 0.25)), (11, (2.0, 7.0, np.nan))):
-        run.trained(update, {"loss": np.ones(1)}, 0.0)
+        run.trained(update, {"loss": np.ones(1), "recoveries": np.zeros(1)}, 0.0)
         run.evaluated(update, dict(zip(("loss", "perplexity", "accuracy"), metrics, strict=True)), 0.0)
     run.finish(11, {"loss": 1.0})
     run.close()

@@ -23,6 +23,10 @@ def right_metrics(predictions, batch):
 
 METRICS = {
     "no loss": lambda predictions, batch: {"accuracy": right_metrics(predictions, batch)["loss"]},
+    **{
+        name: lambda predictions, batch, name=name: {**right_metrics(predictions, batch), name: batch.targets * 0.0}
+        for name in ("update", "gradient_norm_own")
+    },
     "means": lambda predictions, batch: {"loss": jnp.mean(right_metrics(predictions, batch)["loss"])},
 }
 
@@ -39,6 +43,10 @@ class Wrong:
         arrays = arrays.tolist() if self.kind == "lists" else arrays
         splits = {name: Split(30 if self.kind == "short" else 20, arrays, self.example) for name in names}
         splits = list(splits) if self.kind == "list of splits" else splits
+        if self.kind == "no examples":
+            splits["valid"] = replace(splits["valid"], size=0)
+        if self.kind == "lengths":
+            splits["valid"] = replace(splits["valid"], lengths=np.full(40, 4))
         return Task(splits, 2, 2, "last", METRICS.get(self.kind, right_metrics))
 
     def example(self, arrays, index):
@@ -55,6 +63,10 @@ class Wrong:
         ("pairs", "an example of the task is a tuple: return an lrpt.tasks.Example"),
         ("nothing", "build of Wrong returns None: return an lrpt.tasks.Task"),
         ("list of splits", "the splits of the task are a list: give a mapping of 'train', 'valid' and 'test'"),
+        ("no examples", "split 'valid' has 0 examples: give it one or more"),
+        ("lengths", r"split 'valid' has 20 examples, and lengths of shape \(40,\)"),
+        ("update", "the task has a metric 'update', a name that lines of metrics use for something else: rename it"),
+        ("gradient_norm_own", "the task has a metric 'gradient_norm_own'"),
         ("short", "split 'train' has size 30, and its last example reads behind the end of an array"),
     ],
 )
@@ -209,3 +221,63 @@ def test_a_finished_run_says_so_in_python(tmp_path, capsys):
         captured = capsys.readouterr()
         assert captured.out == ""
         assert says in captured.err
+
+
+@dataclass(frozen=True)
+class Summarized:
+    """A task with a summary of its own."""
+
+    kind: str
+
+    def build(self, seed):
+        return replace(Wrong("right").build(seed), summarize=SUMMARIES[self.kind])
+
+
+SUMMARIES = {
+    "arrays": lambda means: {**means, "rmse": jnp.sqrt(means["loss"]), "count": np.int64(3)},
+    "no loss": lambda means: {"rmse": 1.0},
+    "text": lambda means: {**means, "name": "x"},
+    "several": lambda means: {**means, "each": np.ones(2)},
+}
+
+
+def test_a_summary_may_have_numbers_of_numpy_and_jax(tmp_path):
+    (result,) = fit(replace(CONFIG, data=Summarized("arrays")), {0: tmp_path / "run"})
+    assert result["metrics"]["test"]["rmse"] == pytest.approx(result["metrics"]["test"]["loss"] ** 0.5)
+    assert result["metrics"]["test"]["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("no loss", "summarize of the task returns rmse: add 'loss'"),
+        ("text", "summarize of the task returns a str as 'name': return one number for each metric"),
+        ("several", "summarize of the task returns an array as 'each': return one number"),
+    ],
+)
+def test_a_wrong_summary_is_refused_after_the_first_updates(kind, says, tmp_path):
+    train = TrainConfig(updates=4, evaluate_every=4, batch_size=4, updates_per_call=1)
+    with pytest.raises(UsageError, match=says):
+        fit(replace(CONFIG, data=Summarized(kind), train=train), {0: tmp_path / "run"})
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A task with one label that is no class."""
+
+    def build(self, seed):
+        def example(arrays, index):
+            return Example(arrays["x"][index], arrays["y"][index])
+
+        arrays = {"x": np.ones((8, 3, 2), np.float32), "y": np.array([0, 1, 0, 1, 0, 7, 0, 1])}
+        split = Split(8, arrays, example)
+        valid = replace(split, size=4)
+        return Task({"train": split, "valid": valid, "test": valid}, 2, 2, "last", right_metrics)
+
+
+@pytest.mark.parametrize("recipe", ["adam", "char_lm"])
+def test_a_label_that_is_no_class_ends_the_run(recipe, tmp_path):
+    """Its loss is NaN and its gradient is not, so that recovery has nothing to recover."""
+    train = TrainConfig(updates=4, evaluate_every=4, batch_size=4, order="file")
+    with pytest.raises(UsageError, match=r"training loss is nan at update 2.*labels that are no class"):
+        fit(replace(CONFIG, data=Labelled(), train=train, optim=OptimConfig(recipe, 0.01)), {0: tmp_path / "run"})
