@@ -45,8 +45,10 @@ def is_lower_better(name: str) -> bool:
     """Return whether lower values of a metric are better.
 
     Raises:
-      UsageError: no table of this module has its direction.
+      UsageError: neither is better, or no table of this module has its direction.
     """
+    if name in NEITHER_BETTER:
+        raise UsageError(f"the metric {name!r} says how much was computed, and neither direction is better: choose another one")
     if name not in LOWER_IS_BETTER | HIGHER_IS_BETTER:
         raise UsageError(
             f"nothing says whether lower or higher values of the metric {name!r} are better: add its name to "

@@ -209,3 +209,9 @@ def test_targets_of_eight_bits_are_compared_with_many_classes(dtype, classes, mo
         assert np.isfinite(loss(jnp.zeros((3, classes)), targets)).all()
         if dtype == jnp.int8:
             assert np.isnan(loss(jnp.zeros((1, classes)), jnp.array([-1], dtype))).all()
+
+
+@pytest.mark.parametrize("name", sorted(NEITHER_BETTER))
+def test_a_metric_without_a_better_direction_says_so(name):
+    with pytest.raises(UsageError, match=f"the metric '{name}' says how much was computed, and neither direction is better"):
+        is_lower_better(name)
