@@ -52,7 +52,7 @@ def test_a_callback_without_a_rule_for_batches():
     def gradient(loop):
         return jax.grad(lambda params: recur(step, params, CARRY, jnp.ones((T, B, N)), loop=loop)[1].sum())(W).kernel
 
-    np.testing.assert_allclose(gradient("fast"), gradient("plain"), rtol=1e-5)
+    np.testing.assert_allclose(gradient("fast"), gradient("plain"), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("wraps", [lambda function: function, jax.jit])
