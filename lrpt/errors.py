@@ -123,6 +123,12 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise UsageError(f"{name} is {value!r}: expected an integer, {least} or more")
 
 
+def check_counts(**values: object) -> None:
+    """Raise a UsageError unless each of these arguments is an integer, 1 or more."""
+    for name, value in values.items():
+        check_count(name, value)
+
+
 def check_seed(seed: object, flag: str = "seed") -> None:
     """Raise a UsageError unless a seed is an integer that JAX distinguishes from other seeds. `flag` names it in the message."""
     if not is_integer(seed) or not 0 <= seed < SEEDS:  # type: ignore[operator]

@@ -103,7 +103,7 @@ def saved_figure(path: str | Path, width: float = 5.2, height: float = 3.2) -> I
         figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})
 
 
-def _save_png(figure: "Figure", path: str | Path) -> None:
+def _save_png(figure: "Figure", path: Path) -> None:
     """Write a figure in at most 256 colors, which takes a third of the space and looks the same."""
     from PIL import Image
 

@@ -28,8 +28,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
-from lrpt.errors import UsageError, check_finite
-from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, check_sizes, network_cell, run
+from lrpt.errors import UsageError, check_counts, check_finite
+from lrpt.interop.sequences import Order, as_own, check_carry, check_cell, check_first, network_cell, run
 from lrpt.matrices import NORMS_OF_LAYER, Bias
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
@@ -76,7 +76,7 @@ class Cell(nn.RNNCellBase):
     def __post_init__(self) -> None:
         network_cell(self.cell, self.features, self.depth, self.layers)
         if self.symbols is not None:
-            check_sizes(symbols=self.symbols)
+            check_counts(symbols=self.symbols)
         check_finite(self, "carry_bias")
         check_storage(matrices=self.matrices, inputs=self.inputs)
         super().__post_init__()
@@ -286,7 +286,7 @@ class Linear(nn.Module):
     use_bias: bool = True
 
     def __post_init__(self) -> None:
-        check_sizes(features=self.features)
+        check_counts(features=self.features)
         check_storage(matrices=self.matrices)
         super().__post_init__()
 

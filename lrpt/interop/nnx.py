@@ -19,9 +19,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_counts
 from lrpt.interop import linen
-from lrpt.interop.sequences import check_cell, check_sizes
+from lrpt.interop.sequences import check_cell
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.parametrizations import FROZEN, MatrixConfig
 
@@ -74,7 +74,7 @@ class Cell(nnx.RNNCellBase):
         symbols: bool = False,
         rngs: nnx.Rngs,
     ) -> None:
-        check_sizes(in_features=in_features)
+        check_counts(in_features=in_features)
         self.module = linen.Cell(cell, features, matrices, inputs, depth, layers, carry_bias, in_features if symbols else None, parent=None)
         example = jnp.zeros((1,), int) if symbols else jnp.zeros((1, in_features))
         found = self.module.init(_key(rngs), example, method="bind_to")
@@ -187,7 +187,7 @@ class Linear(nnx.Module):
     """
 
     def __init__(self, in_features: int, features: int, matrices: MatrixConfig = DENSE, *, use_bias: bool = True, rngs: nnx.Rngs) -> None:
-        check_sizes(in_features=in_features)
+        check_counts(in_features=in_features)
         self.module = linen.Linear(features, matrices, use_bias, parent=None)
         self.width = in_features
         self.names = _keep(self, self.module.init(_key(rngs), jnp.zeros((1, in_features))))

@@ -266,8 +266,9 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def _suits_module(cell: str, layers: Mapping[str, Any]) -> bool:
     """Return whether `lrpt.interop.factorized` writes a cell that PyTorch has not: a GRU with matrices of kinds that its module has."""
-    parts = jax.tree.leaves(dict(layers), is_leaf=lambda part: isinstance(part, (*MATRICES, Bias)))
-    return cell == "gru" and all(isinstance(part, (*MATRICES, Bias)) for part in parts)
+    kinds = (*MATRICES, Bias)
+    parts = jax.tree.leaves(dict(layers), is_leaf=lambda part: isinstance(part, kinds))
+    return cell == "gru" and all(isinstance(part, kinds) for part in parts)
 
 
 def _stacked(suffix: str, gates: list[_Gate]) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
 from lrpt.cells import Cell, cell_named, stacked
-from lrpt.errors import UsageError, check_count
+from lrpt.errors import UsageError, check_counts
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import as_state_if_named_alike
 from lrpt.recurrence import KERNEL, Step, recur
@@ -29,16 +29,10 @@ def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
       UsageError: there is no such cell, a size is no integer, or the sizes do not fit the cell.
     """
     entry = cell_named(cell)
-    check_sizes(features=features, depth=depth, layers=layers)
+    check_counts(features=features, depth=depth, layers=layers)
     if depth > 1 and not entry.deep:
         raise UsageError(f"depth is {depth}: expected 1 for {cell}, which has one transition in a step")
     return entry if layers == 1 else stacked(entry, layers)
-
-
-def check_sizes(**sizes: Any) -> None:
-    """Raise a UsageError unless the sizes of a layer are integers, 1 or more."""
-    for name, value in sizes.items():
-        check_count(name, value)
 
 
 def check_cell(cell: object, kind: type) -> None:

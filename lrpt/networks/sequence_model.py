@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lrpt.cells import CELLS
-from lrpt.errors import UsageError, check_at_least, check_choice, check_count, check_integers
+from lrpt.errors import UsageError, check_at_least, check_choice, check_counts, check_integers
 from lrpt.matrices import Bias, Dense, Operator
 from lrpt.networks.configuration import (
     EmbeddingConfig,
@@ -87,8 +87,7 @@ class ModelConfig(RecurrentConfig):
           UsageError: `reads` is neither 'last' nor 'all', or a size is no integer of 1 or more.
         """
         check_choice("reads", reads, get_args(Reads))
-        check_count("input_size", input_size)
-        check_count("output_size", output_size)
+        check_counts(input_size=input_size, output_size=output_size)
         return SequenceModel(self, input_size, output_size, reads)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:

@@ -167,11 +167,13 @@ def init_parameters(key: Array, template: PyTree, recurrent: MatrixConfig | None
       UsageError: how matrices are stored is no `MatrixConfig`; the parametrization does not fit a matrix, or has frozen arrays, which
         would be trained here.
     """
-    check_storage(recurrent=recurrent or MatrixConfig(), inputs=inputs or MatrixConfig())
-    module = Parameters(template, recurrent or MatrixConfig(), inputs or MatrixConfig())
+    given = [config for config in (recurrent, inputs) if config is not None]
+    recurrent, inputs = recurrent or MatrixConfig(), inputs or MatrixConfig()
+    check_storage(recurrent=recurrent, inputs=inputs)
+    module = Parameters(template, recurrent, inputs)
     params, variables = module.init_with_output(key)
     if FROZEN in variables:
-        kinds = " and ".join(dict.fromkeys(config.kind for config in (recurrent, inputs) if config is not None))
+        kinds = " and ".join(dict.fromkeys(config.kind for config in given))
         raise UsageError(f"matrices are stored as {kinds}, with a frozen part that is no parameter: use a ModelConfig, or a layer for Flax")
     return params
 

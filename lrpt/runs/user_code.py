@@ -104,8 +104,13 @@ def _package_of(name: str) -> str:
     return package if isinstance(package, str) else name.rpartition(".")[0]
 
 
+def is_own(name: str) -> bool:
+    """Return whether a module is a part of this library, and not of the user's code."""
+    return name_of_module(name).partition(".")[0] in OWN
+
+
 def _is_users(name: str) -> bool:
-    return _file_of(name) is not None and name_of_module(name).partition(".")[0] not in OWN
+    return _file_of(name) is not None and not is_own(name)
 
 
 def _lies_with_the_user(name: str) -> bool:

@@ -68,9 +68,8 @@ class Split:
         if rows.ndim != 1 or not jnp.issubdtype(rows.dtype, jnp.integer):
             raise UsageError(f"indices are {rows.dtype} of shape {rows.shape}: give the numbers of examples, integers of shape (b,)")
         self._check_indices(indices)
-        traced = jax.tree.map(lambda a: a if isinstance(a, jax.Array) else jnp.asarray(a), arrays)  # an index may only select from these
         try:
-            found = jax.vmap(self.example, (None, 0))(traced, rows)
+            found = jax.vmap(self.example, (None, 0))(_of_jax(arrays), rows)
         except jax.errors.JAXTypeError as error:
             error.add_note(TRACED)
             raise
@@ -91,13 +90,17 @@ class Split:
         Args:
           name: name of the split.
         """
-        traced = jax.tree.map(jnp.asarray, self.arrays)
         try:
-            error, _ = checkify.checkify(self.example, errors=checkify.index_checks)(traced, jnp.int32(self.size - 1))
+            error, _ = checkify.checkify(self.example, errors=checkify.index_checks)(_of_jax(self.arrays), jnp.int32(self.size - 1))
         except Exception:  # of the example itself, which `batch` reports, or of an operation that cannot be checked
             return
         if error.get():
             raise UsageError(f"split '{name}' has size {self.size}, and its last example reads behind the end of an array")
+
+
+def _of_jax(arrays: PyTree) -> PyTree:
+    """Return arrays of JAX, from which an example may select by a traced index."""
+    return jax.tree.map(lambda a: a if isinstance(a, jax.Array) else jnp.asarray(a), arrays)
 
 
 @dataclass(frozen=True)

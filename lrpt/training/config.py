@@ -12,6 +12,7 @@ from lrpt.metrics import is_lower_better
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
+from lrpt.runs.user_code import is_own
 from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
 from lrpt.tasks.sources import take_paths
@@ -138,7 +139,7 @@ class RunConfig(Generic[D]):
         if not isinstance(task, Task):
             raise UsageError(f"build of {type(self.data).__name__} returns {in_words(task)}: return an lrpt.tasks.Task")
         task.check_splits()
-        if type(self.data).__module__.partition(".")[0] != "lrpt":
+        if not is_own(type(self.data).__module__):
             for name, split in task.splits.items():
                 split.check_size(name)
             task = with_digest(task)

@@ -169,12 +169,16 @@ class Run(Setup):
         if bad.size:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
-        if not self.is_summarized:  # what the task summarizes wrongly is an error now, not after many updates
-            self._training_metrics()
-            self.is_summarized = True
+        if not self.is_summarized:
+            self._check_summary(metrics)
+        self.progress.seconds += seconds
+
+    def _check_summary(self, metrics: Mapping[str, np.ndarray]) -> None:
+        """Raise a UsageError after the first updates if the task summarizes wrongly, or lacks the metric of `train.select`."""
+        self._training_metrics()
         if self.config.train.select != "loss":  # `summarize` of the task adds metrics to those of an update
             self.selection.check(self.task.summarize(dict.fromkeys(metrics, 1.0)).keys())
-        self.progress.seconds += seconds
+        self.is_summarized = True
 
     def _are_bad(self, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return which updates have a loss that ends the run.

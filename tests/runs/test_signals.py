@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lrpt.runs.signals import StopRequests
+from lrpt.runs.signals import Interrupted, StopRequests
 
 
 @pytest.fixture
@@ -64,3 +64,9 @@ def test_what_is_printed_after_the_end_of_the_terminal_is_no_error(tmp_path):
         os.close(terminal)
         assert process.wait(60) == 0
     assert (tmp_path / "saved").read_text() == "a checkpoint"
+
+
+def test_a_stop_is_no_error_that_a_sweep_would_go_on_after():
+    """A loop over runs with `except Exception` would train the next one."""
+    assert not issubclass(Interrupted, Exception)
+    assert str(Interrupted(signal.SIGTERM, 3)) == "stopped by SIGTERM at update 3; the same command resumes there"
